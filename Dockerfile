@@ -6,8 +6,9 @@
 ARG BASE_DIGEST=""
 FROM python:3.13-slim-bookworm${BASE_DIGEST} AS build
 
-RUN pip install --no-cache-dir uv==0.13.7
 WORKDIR /src
+COPY hack/requirements ./hack/requirements
+RUN pip install --no-cache-dir --require-hashes -r hack/requirements/uv.txt
 ENV UV_PROJECT_ENVIRONMENT=/opt/paddock \
     UV_PYTHON_DOWNLOADS=never \
     UV_LINK_MODE=copy \
@@ -21,17 +22,18 @@ COPY README.md LICENSE ./
 COPY src ./src
 # The pages that the problems on the web page lead to.
 COPY docs/runbooks ./docs/runbooks
-RUN uv sync --frozen --no-dev --no-editable
+RUN uv build --quiet --wheel --out-dir /dist --build-constraints hack/requirements/build.txt --require-hashes && \
+    uv pip install --quiet --no-deps --python /opt/paddock/bin/python /dist/*.whl
 
-# The node agent's bundle, around an interpreter for Macs: python-build-standalone's archive
-# cpython-3.13…-aarch64-apple-darwin-install_only_stripped.tar.gz, by address and checksum. Without them the image has no
-# bundle: a fleet then needs a fleet file, and `paddock doctor` says so.
-ARG MACOS_PYTHON_URL=""
-ARG MACOS_PYTHON_SHA256=""
+# The node agent's bundle, around the interpreter of src/paddock/pins.toml. An image without one cannot prepare a Mac, so it is
+# built only where `--build-arg AGENT_BUNDLE=none` asks for it: a fleet then needs a fleet file, and `paddock doctor` says so.
+ARG AGENT_BUNDLE=pinned
 COPY hack/agent-bundle ./hack/agent-bundle
-RUN mkdir -p /opt/paddock/share && if [ -n "$MACOS_PYTHON_URL" ]; then PYTHONPATH=hack/agent-bundle python3 -m agent_bundle \
-    build --interpreter "$MACOS_PYTHON_URL" --sha256 "$MACOS_PYTHON_SHA256" \
-    --out /opt/paddock/share/paddock-node-agent-darwin-arm64.tar.gz; fi
+RUN mkdir -p /opt/paddock/share && case "$AGENT_BUNDLE" in \
+    pinned) PYTHONPATH=hack/agent-bundle python3 -m agent_bundle build \
+        --out /opt/paddock/share/paddock-node-agent-darwin-arm64.tar.gz ;; \
+    none) echo "no bundle of the node agent, as AGENT_BUNDLE says" ;; \
+    *) echo "AGENT_BUNDLE is pinned or none" >&2; exit 1 ;; esac
 
 FROM python:3.13-slim-bookworm${BASE_DIGEST}
 

@@ -134,7 +134,12 @@ async def runner_rig(
         Ledger.open(dsn, clock=clock, rng=rng, schema=_SCHEMA) as ledger,
     ):
         spec = RunnerPoolSpec(
-            image="runner:1", fleet_selector="m4", dispatch_label=LABEL, runner_labels=("self-hosted",), replicas=0
+            image="runner:1",
+            fleet_selector="m4",
+            dispatch_label=LABEL,
+            job_source="Webhook",
+            runner_labels=("self-hosted",),
+            replicas=0,
         )
         await client.create(RunnerPool(metadata=ObjectMeta(name=POOL, namespace=NAMESPACE), spec=spec))
         for number in range(1, ACCOUNTS + 1):

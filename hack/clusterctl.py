@@ -23,7 +23,8 @@ CONTRACT: Final = "v1beta2"
 
 POOL: Final = "${PADDOCK_POOL_PREFIX:=tuist-pool-}"
 ZONE: Final = "${SCALEWAY_ZONE:=fr-par-1}"
-IMAGE: Final = f"${{PADDOCK_IMAGE:=paddock:{__version__}}}"
+# Asked for, because nothing can be pulled from a checkout; a release writes its own image here (hack/packaged.py).
+IMAGE: Final = "${PADDOCK_IMAGE}"
 _OF_HELM: Final = ("helm.sh/chart", "app.kubernetes.io/managed-by")
 _FLEETS: Final = ("macosFleet", "runnersFleet", "buildersFleet")
 # Rendered as these, and replaced in the text: Helm wants a name and a number, clusterctl its variables.
@@ -32,7 +33,8 @@ _COUNT: Final = 987654321
 
 
 def rendered(values: dict[str, Any], release: str, *templates: str) -> list[dict[str, Any]]:
-    """The objects of these templates, without what only Helm needs."""
+    """The objects of these templates, without what only Helm needs. The image is replaced, or in none of them."""
+    values = {**values, "image": {"repository": "paddock"}}
     with helm_python.Chart.load(CHART) as chart:
         texts = chart.render(values, name=release, namespace=NAMESPACE)
     documents = (each for name in templates for each in yaml.safe_load_all(texts[f"paddock/templates/{name}"]))

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 import structlog
-from integration.conftest import bench, schemas, server
 from integration.identity.test_a_mac_is_a_node import world
 from integration.runners.dispatch.conftest import rig
 
-__all__ = ["bench", "rig", "schemas", "server", "world"]
+__all__ = ["rig", "world"]
 
 Lines = list[MutableMapping[str, Any]]
 

@@ -25,6 +25,7 @@ from paddock.base.secrets import Secret
 from paddock.base.strangers import Strangers
 from paddock.runners.api import AUDIENCE
 from paddock.runners.api.settings import DispatchSettings
+from paddock.runners.dispatch.identity import Unauthenticated
 from paddock.runners.http.internal import internal_routes
 from paddock.runners.webhooks.receive import PATH, webhook_route
 
@@ -117,6 +118,66 @@ async def test_a_flood_of_made_up_tokens_is_kept_waiting_and_a_pod_beside_it_is_
     assert all(line["sender"] == "127.0.0.1" for line in refused)
     assert len(refused) < 10, "and a stranger does not decide how often"
     for caller in (honest, newcomer, *callers):
+        caller.close()
+
+
+def _raw(head: str, body: str) -> str:
+    parts = (base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in (head, body))
+    return ".".join([*parts, "AAAA"])
+
+
+def _holder(**parts: Any) -> dict[str, Any]:
+    account, pod = {"name": "p", "uid": "u"}, {"name": "p", "uid": "u"}
+    return {"kubernetes.io": {"namespace": "default", "serviceaccount": account, "pod": pod, **parts}}
+
+
+_DEEP = '{"kid":"k","alg":"ES256","a":' + "[" * 4000 + "]" * 4000 + "}"
+ODD_TOKENS = {
+    "an end of 400 digits": made_up(1, exp=10**400),
+    "an end that is a list": made_up(1, exp=[1]),
+    "an end that is true": made_up(1, exp=True),
+    "a beginning of 400 digits": made_up(1, nbf=10**400),
+    "a Pod whose name is an object": made_up(1, **_holder(pod={"name": {"a": 1}, "uid": "u"})),
+    "a Pod whose uid is a list": made_up(1, **_holder(pod={"name": "p", "uid": ["u"]})),
+    "a Pod that is a list": made_up(1, **_holder(pod=[1])),
+    "an account that is a number": made_up(1, **_holder(serviceaccount=7)),
+    "a namespace that is an object": made_up(1, **_holder(namespace={})),
+    "a subject that is an object": made_up(1, sub={}),
+    "an audience that is an object": made_up(1, aud={}),
+    "audiences of every kind": made_up(1, aud=[{}, [], AUDIENCE]),
+    "a deep header": _raw(_DEEP, "{}"),
+    "a deep payload": _raw('{"kid":"k"}', _DEEP),
+    "a key's name that is an object": _raw('{"kid":{}}', "{}"),
+    "a payload that is no text": "e30.////.AAAA",
+    "a payload that is no base64": "e30.a.AAAA",
+    "two parts": "e30.e30",
+    "five parts": "e30.e30.e30.e30.e30",
+}
+
+
+@pytest.mark.parametrize("token", ODD_TOKENS.values(), ids=ODD_TOKENS.keys())
+async def test_a_made_up_token_of_whatever_shape_is_a_refusal_that_is_delayed_and_counted(
+    rig: Rig, log: Lines, token: str
+) -> None:
+    dispatcher = await rig.dispatcher()
+    tokens = dispatcher.service.tokens
+    with pytest.raises(Unauthenticated):
+        await tokens.waiting(Secret(token))
+    with pytest.raises(Unauthenticated):
+        await tokens.principal(Secret(token), AUDIENCE)
+    async with door(dispatcher) as (port, registry):
+        callers = [await Caller.open(port) for _ in range(5)]
+        asked = [
+            asyncio.create_task(caller.ask(token, path))
+            for caller, path in zip(
+                callers, ("dispatch", "pods/log", "dispatch", "pods/progress", "dispatch"), strict=True
+            )
+        ]
+        await until_held(registry, 2)
+        assert {task.result()[0] for task in asked if task.done()} == {401}
+    assert {code for code, _ in await asyncio.gather(*asked)} == {401}
+    assert {line["event"] for line in log} == {"refused"}
+    for caller in callers:
         caller.close()
 
 

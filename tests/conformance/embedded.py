@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx2
 from conformance import gadgets
 from conformance.target import GROUP, Api
+from doubles.clocks import WITHIN
 
 from paddock.base.clock import SystemClock
 from paddock.base.rng import unseeded
@@ -73,7 +74,7 @@ async def embedded(store: Store, folder: Path) -> AsyncIterator[Embedded]:
     try:
         async with made.speaker(token.reveal()) as http:
             (await http.post(gadgets.DEFINITIONS, json=gadgets.definition())).raise_for_status()
-            async with asyncio.timeout(10.0):
+            async with asyncio.timeout(WITHIN):
                 while (await http.get(f"/apis/{GROUP}/v1/gadgets")).status_code != 200:
                     await asyncio.sleep(0.02)
         yield made

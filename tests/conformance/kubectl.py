@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 def found_kubectls() -> dict[str, Path]:

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx2
+from doubles.clocks import WITHIN
 
 Json = dict[str, Any]
 
@@ -36,7 +37,7 @@ class Events:
         finally:
             self._frames.put_nowait(None)
 
-    async def next(self, within: float = 15.0) -> Json:
+    async def next(self, within: float = WITHIN) -> Json:
         frame = await asyncio.wait_for(self._frames.get(), within)
         assert frame is not None, "the watch ended before the event that was awaited"
         return frame
@@ -44,7 +45,7 @@ class Events:
     async def take(self, count: int) -> list[Json]:
         return [await self.next() for _ in range(count)]
 
-    async def until_the_end(self, within: float = 15.0) -> list[Json]:
+    async def until_the_end(self, within: float = WITHIN) -> list[Json]:
         """Every frame that is left; fails if the server keeps the stream open for longer."""
 
         async def rest() -> list[Json]:
@@ -146,14 +147,14 @@ class Api:
         headers = {"Content-Type": "application/json"}
         return await self.http.request("DELETE", path, content=content, headers=headers, params=params)
 
-    async def gone(self, path: str, within: float = 30.0) -> None:
+    async def gone(self, path: str, within: float = WITHIN) -> None:
         """Wait until the object is no more."""
         await self.eventually(lambda: self._is_gone(path), within)
 
     async def _is_gone(self, path: str) -> bool:
         return (await self.http.get(path)).status_code == 404
 
-    async def eventually(self, reached: Callable[[], Awaitable[bool]], within: float = 30.0) -> None:
+    async def eventually(self, reached: Callable[[], Awaitable[bool]], within: float = WITHIN) -> None:
         async with asyncio.timeout(within):
             while not await reached():
                 await asyncio.sleep(0.02)

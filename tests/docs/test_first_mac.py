@@ -10,8 +10,9 @@ from paddock.cli.node_agent import command as node_agent
 from paddock.cli.up import command as up
 from paddock.embedded.definitions import our_definitions
 from paddock.hosts.api import MacFleet
-from paddock.hosts.bootstrap.agent_bundle import AGENT, PLACEHOLDER_SHA256
+from paddock.hosts.bootstrap.agent_bundle import AGENT
 from paddock.hosts.bootstrap.fleet_key import PRIVATE, secret_name
+from paddock.hosts.bootstrap.pins import known_version
 from paddock.node.settings import AgentSettings
 from paddock.runners.api import RunnerPool
 
@@ -38,7 +39,6 @@ def test_every_flag_in_it_is_one_of_paddock_up():
 def test_its_ports_are_those_that_paddock_listens_on():
     default = {parameter.name: parameter.default for parameter in up.params}
     assert re.findall(r"^\| (\d+) \|", TEXT, re.MULTILINE) == [
-        "443",
         str(default["kube_port"]),
         str(default["dispatch_port"]),
     ]
@@ -63,6 +63,12 @@ def test_the_key_and_the_program_on_the_mac_have_the_names_that_it_gives():
     assert f" {AGENT} " in TEXT
 
 
-def test_the_placeholder_of_the_example_is_the_one_that_is_refused():
+def test_what_is_pinned_is_named_by_the_pages_that_have_it_typed():
     values = yaml.safe_load((ROOT / "docs" / "examples" / "values.yaml").read_text(encoding="utf-8"))
-    assert values["macosFleet"]["tart"]["sha256"] == PLACEHOLDER_SHA256
+    assert values["macosFleet"]["tart"]["version"] == known_version("tart")
+    assert (
+        f"# softnet: {{version: {known_version('softnet')}}}"
+        in (ROOT / "docs" / "examples" / "values.yaml").read_text()
+    )
+    assert f"--tart-version {known_version('tart')} --accept-tart-licence" in TEXT
+    assert "shasum" not in TEXT

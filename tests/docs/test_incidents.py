@@ -1,5 +1,6 @@
 """The list of incidents: every test it names exists, and every test of an incident is named."""
 
+import itertools
 import re
 from pathlib import Path
 
@@ -28,10 +29,39 @@ def rows() -> list[str]:
     return [line for line in LIST.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
 
 
-def test_every_file_that_the_list_names_exists():
-    named = [name for row in rows() for name in re.findall(r"`((?:\w+/)*test_\w+\.py)`", row)]
+def incidents() -> list[str]:
+    """The rows without the heads of their tables."""
+    lines = rows()
+    heads = {line for line, below in itertools.pairwise(lines) if below.startswith("|---")}
+    return [line for line in lines if line not in heads and not line.startswith("|---")]
+
+
+def test_every_file_and_folder_that_the_list_names_exists():
+    named = [name for row in rows() for name in re.findall(r"`((?:\w+/)*\w+\.py|(?:\w+/)+\w+)`", row)]
     assert len(named) > 50
     assert [name for name in named if there(name) is None] == []
+
+
+def test_every_row_is_held_by_a_test_that_runs():
+    """What nothing here does is in no row: it is said, with why, at the end."""
+    for row in incidents():
+        files = re.findall(r"`((?:\w+/)*test_\w+\.py)`", row)
+        assert files, row
+        for path in filter(None, map(there, files)):
+            text = path.read_text(encoding="utf-8")
+            assert names_in(path) or "class Test" in text, path
+            assert not re.search(r"pytest\.(mark\.)?(skip|xfail)", text), (
+                f"{path}: a test that is skipped holds nothing"
+            )
+    assert all(re.fullmatch(r"- .+: .+\.", line) for line in said_of_nothing())
+
+
+def said_of_nothing() -> list[str]:
+    return [
+        line
+        for line in LIST.read_text(encoding="utf-8").partition("## What nothing here does\n")[2].splitlines()
+        if line
+    ]
 
 
 def test_every_test_that_the_list_names_is_in_a_file_of_its_row():

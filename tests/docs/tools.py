@@ -74,15 +74,12 @@ _TAKES_VALUE: Final = {"-n", "--namespace", "--kubeconfig", "-o", "-f", "-p", "-
 _OF_HELM: Final = {"--create-namespace", "--reuse-values", "--skip-crds"}
 _SAID: Final = {
     ".ci/run",
-    "caddy reverse-proxy --from HOST --to 127.0.0.1:8082",
     "chmod 600 mac.key",
-    "curl -fsSLO https://github.com/openai/tart/releases/download/2.35.0/tart.tar.gz",
     "cp -a .paddock backup",
     "cut -d/ -f2",
     "head -1",
     "openssl rand -hex 32",
     "rm mac.key",
-    "shasum -a 256 tart.tar.gz",
 }
 """Whole commands that need no checker: there is nothing of ours in them."""
 
@@ -235,6 +232,6 @@ def check(words: Sequence[str]) -> None:
 
 def files_of(folder: Path) -> None:
     """What commands may name: placeholders for files of the reader's own."""
-    for name in ("FILE", "app.pem", ".paddock/kubeconfig"):
-        (folder / name).parent.mkdir(exist_ok=True)
+    for name in ("FILE", "app.pem", ".paddock/kubeconfig", ".paddock/github-app/app.env"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("")

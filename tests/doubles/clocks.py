@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 from paddock.base.clock import Clock, LoopClock, SystemClock
 
+WITHIN = 60.0
+"""How long a test waits for what really happens, in seconds: only a fault takes so long, a busy machine does not."""
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 

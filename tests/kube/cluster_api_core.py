@@ -7,7 +7,6 @@ as the release's own ServiceAccount, so that RBAC and admission are in force. Ev
 from __future__ import annotations
 
 import base64
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from typing import Any
 import httpx2
 import yaml
 from kube.controlplane import ControlPlane, clean_environment
+from kube.ports import free_port
 from kube.supervision import ControlPlaneError, Program, Supervisor
 from kube.throwaway_certificates import Authority
 
@@ -28,7 +28,7 @@ NAMESPACE = "capi-system"
 ACCOUNT = "capi-manager"
 # What kustomize puts on everything of core, and clusterctl on what it is to know again.
 LABELS = {"cluster.x-k8s.io/provider": "cluster-api", "clusterctl.cluster.x-k8s.io": ""}
-_READY_SECONDS = 60.0
+_READY_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def running_core(assets: Assets, control_plane: ControlPlane) -> Iterator[Core]:
         folder = supervisor.folder
         authority = Authority(folder)
         serving = authority.serving("tls")
-        webhook, health = _free_port(), _free_port()
+        webhook, health = free_port(), free_port()
         _install(assets, control_plane, folder, f"https://127.0.0.1:{webhook}", authority.file.read_bytes())
         account = control_plane.service_account(NAMESPACE, ACCOUNT)
         command = [
@@ -110,7 +110,7 @@ def establish(control_plane: ControlPlane, folder: Path, definitions: list[dict[
     """Apply definitions and wait until their kinds are served."""
     apply(control_plane, folder, definitions)
     names = [f"crd/{each['metadata']['name']}" for each in definitions]
-    control_plane.run_kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+    control_plane.run_kubectl("wait", "--for=condition=Established", "--timeout=180s", *names)
 
 
 def _install(assets: Assets, control_plane: ControlPlane, folder: Path, url: str, authority: bytes) -> None:
@@ -164,12 +164,6 @@ def _await_ready(program: Program, url: str) -> None:
             if time.perf_counter() > deadline:
                 raise ControlPlaneError(f"core was not ready within {_READY_SECONDS:.0f} s.\n{program.explanation()}")
             time.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def move(assets: Assets, source: ControlPlane, target: ControlPlane, namespace: str, folder: Path) -> None:

@@ -63,7 +63,7 @@ SETTINGS = HostSettings(
     inventory_interval=0.5,
     # One operator without a lease: how leaders follow each other is proven elsewhere.
     lease_duration=0.0,
-    request_timeout=3.0,
+    request_timeout=9.0,
     bootstrap_spread=0.0,
     expect_nodes=True,
 )
@@ -121,7 +121,7 @@ class World:
         self.site, self.macs, self.admin = site, macs, admin
         self._metrics = metrics
 
-    async def until(self, what: str, holds: Callable[[], Awaitable[bool]], within: float = 120.0) -> None:
+    async def until(self, what: str, holds: Callable[[], Awaitable[bool]], within: float = 360.0) -> None:
         try:
             async with asyncio.timeout(within):
                 while not await holds():

@@ -11,7 +11,6 @@ import base64
 import csv
 import os
 import secrets
-import socket
 import ssl
 import subprocess
 import sys
@@ -25,14 +24,15 @@ from typing import Any
 import httpx2
 import yaml
 from kube import components
+from kube.ports import free_port
 from kube.supervision import ControlPlaneError, Program, Supervisor
 from kube.throwaway_certificates import Authority, KeyPair, write_signing_key
 
 BUILD_SCRIPT = Path(__file__).resolve().parents[2] / "hack" / "kube" / "build.py"
-READY_SECONDS = 90.0
+READY_SECONDS = 270.0
 POLL_SECONDS = 0.05
 # Short, because a stranger on our port may accept the connection and never answer.
-PROBE_SECONDS = 2.0
+PROBE_SECONDS = 6.0
 # Two programs that look for a free port at once can find the same one.
 PORT_ATTEMPTS = 3
 ADMIN_GROUP = "system:masters"
@@ -146,14 +146,14 @@ class ControlPlane:
             tls.load_cert_chain(who.certificate.certificate, who.certificate.key)
         headers = {} if who.token is None else {"Authorization": f"Bearer {who.token}"}
         # A proxy named in the environment must not see loopback traffic.
-        return httpx2.Client(base_url=self.url, verify=tls, headers=headers, timeout=30.0, trust_env=False)
+        return httpx2.Client(base_url=self.url, verify=tls, headers=headers, timeout=90.0, trust_env=False)
 
     def run_kubectl(self, *arguments: str, who: Credentials | None = None) -> str:
         """What kubectl prints; raises `ControlPlaneError` with its complaint if it fails."""
         kubeconfig = (who or self.admin).kubeconfig
         command = [str(self.kubectl), f"--kubeconfig={kubeconfig}", *arguments]
         environment = clean_environment(self._supervisor.folder)
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60.0, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180.0, check=False)
         if done.returncode != 0:
             raise ControlPlaneError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
@@ -254,7 +254,7 @@ def _launch(supervisor: Supervisor, binaries: Path, *, durable: bool, controller
     signing_key, verifying_key = write_signing_key(folder)
     layout = components.Layout(
         folder=folder,
-        server_port=_free_port(),
+        server_port=free_port(),
         authority=authority.file,
         authority_key=authority.key_file,
         serving=authority.serving("kube-apiserver"),
@@ -297,12 +297,6 @@ def _write_tokens(path: Path, control_plane: ControlPlane) -> None:
         rows = csv.writer(file)
         rows.writerow([control_plane.admin.token, control_plane.admin.user, "admin", ADMIN_GROUP])
         rows.writerow([control_plane.limited.token, control_plane.limited.user, "limited", ""])
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait(program: Program, goal: str, reached: Callable[[], bool]) -> None:

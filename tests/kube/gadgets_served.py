@@ -11,7 +11,7 @@ from conformance.target import GROUP
 if TYPE_CHECKING:
     from kube.controlplane import ControlPlane
 
-SERVED_WITHIN = 60.0
+SERVED_WITHIN = 180.0
 
 
 def serve_gadgets(control_plane: ControlPlane) -> None:

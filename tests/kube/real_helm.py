@@ -17,7 +17,7 @@ from kube.controlplane import clean_environment
 if TYPE_CHECKING:
     from kube.controlplane import ControlPlane
 
-SECONDS: Final = 120
+SECONDS: Final = 360
 
 
 class HelmFailedError(Exception):

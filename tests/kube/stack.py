@@ -25,9 +25,11 @@ import pytest
 import yaml
 from agent_bundle.build import build
 from agent_bundle.interpreter import from_running
+from kube.kept import SOURCES, TREE, kept
 from kube.mounts import Mounts
+from kube.ports import free_port
 from kube.real_helm import Helm
-from kube.stack_world import AGENT, IMAGE, LABEL, TART_URL, StackWorld, free_port
+from kube.stack_world import AGENT, IMAGE, LABEL, TART_URL, StackWorld
 from unit.deploy.rendering import CHART
 
 from paddock.base.backoff import Backoff
@@ -54,11 +56,10 @@ if TYPE_CHECKING:
     from paddock.simulator.mac.job_processes import JobProcesses
 
 T = TypeVar("T")
-TREE: Final = Path(__file__).resolve().parents[2]
 NAMESPACE, RELEASE = "macs", "stack"
 RUNNERS: Final = f"{NAMESPACE}-runners"
 """Where the chart puts pools and runner Pods."""
-WITHIN: Final = 60.0
+WITHIN: Final = 180.0
 
 
 async def until(
@@ -84,15 +85,23 @@ def uv() -> str:
 
 def unpacked_wheel(folder: Path) -> Path:
     """What `uv build` makes of this tree, unpacked: the code that operator and dispatch run."""
-    subprocess.run([uv(), "build", "--wheel", "--quiet", "--out-dir", folder / "dist", TREE], check=True)
-    [wheel] = (folder / "dist").glob("*.whl")
-    with zipfile.ZipFile(wheel) as packed:
+
+    def make(wheel: Path) -> None:
+        out = wheel.with_name("dist")
+        subprocess.run([uv(), "build", "--wheel", "--quiet", "--out-dir", out, TREE], check=True)
+        [built] = out.glob("*.whl")
+        built.rename(wheel)
+
+    with zipfile.ZipFile(kept("paddock.whl", make, folder, of=SOURCES)) as packed:
         packed.extractall(folder / "wheel")
     return folder / "wheel"
 
 
 def linux_bundle(folder: Path) -> Path:
-    return build(TREE, "linux-x86_64", folder / "bundle.tar.gz", from_running, uv=uv(), portable=False).path
+    def make(bundle: Path) -> None:
+        build(TREE, "linux-x86_64", bundle, from_running, uv=uv(), portable=False)
+
+    return kept("bundle.tar.gz", make, folder, of=SOURCES)
 
 
 class _QuickInformer(Informer[Pod]):
@@ -203,6 +212,7 @@ class Stack:
         pool = {
             "image": IMAGE,
             "dispatchLabel": LABEL,
+            "jobSource": "Webhook",
             "autoscaling": {"enabled": False},
             # One runs, one waits: the next job need not wait for the operator that was killed.
             "replicas": 2,
@@ -217,7 +227,7 @@ class Stack:
             "macosFleet": {**given["macosFleet"], "replicas": 1, "tart": tart, "logsPort": free_port()},
             "operator": {**given["operator"], "apiServerURL": self.plane.url},
             "dispatch": {**given["dispatch"], "runnerURL": self.dispatch_url},
-            "github": {"apiURL": self.world.github_url},
+            "github": {"apiURL": self.world.github_url, "webhooks": True},
             "runnerPools": {"macos": {**given["runnerPools"]["macos"], **pool}},
         }
 
@@ -295,7 +305,7 @@ class Stack:
         self.programs[name].check_alive()
         async with httpx2.AsyncClient(trust_env=False) as http:
             try:
-                return (await http.get(f"http://127.0.0.1:{port}/readyz", timeout=5.0)).is_success
+                return (await http.get(f"http://127.0.0.1:{port}/readyz", timeout=15.0)).is_success
             except httpx2.TransportError:
                 return False
 
@@ -333,7 +343,7 @@ class Stack:
                 started = await asyncio.to_thread(self.plane.restart, self._killed)
                 if what in self.programs:
                     self.programs[what] = started
-                    await until(f"{what} is ready again", lambda: self.ready(what), 90.0, self.told)
+                    await until(f"{what} is ready again", lambda: self.ready(what), told=self.told)
 
     async def _is_not(self, before: int) -> bool:
         return self.postgres.pid != before

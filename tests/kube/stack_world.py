@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import shutil
-import socket
 import tarfile
 import tempfile
 from collections import Counter
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from integration.served import served
+from kube.ports import free_port
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -57,12 +57,6 @@ printf '%s' "$ACTIONS_RUNNER_INPUT_JITCONFIG" | curl -sS -N --noproxy '*' --data
   done
 """
 _WORKER: Final = "#!/bin/sh\nwhile :; do sleep 1; done\n"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class StackWorld:

@@ -29,7 +29,7 @@ def promtool(pytestconfig: pytest.Config) -> Path:
 
 
 def run(promtool: Path, *arguments: str) -> tuple[int, str]:
-    done = subprocess.run([promtool, *arguments], cwd=ALERTS, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([promtool, *arguments], cwd=ALERTS, capture_output=True, text=True, timeout=360, check=False)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -56,9 +56,9 @@ SETTINGS = HostSettings(
     default_adopt_pool_prefix="tuist-pool-",
     claim_name_prefix=f"{RELEASE}-",
     inventory_interval=0.5,
-    lease_duration=4.0,
-    renew_deadline=3.0,
-    request_timeout=1.0,
+    lease_duration=12.0,
+    renew_deadline=9.0,
+    request_timeout=3.0,
     bootstrap_spread=0.0,
     expect_nodes=True,
 )
@@ -93,7 +93,7 @@ def installed(fresh: "ControlPlane", helm: Helm) -> "ControlPlane":
     return fresh
 
 
-async def until(what: str, holds: Callable[[], Awaitable[bool]], within: float = 90.0) -> None:
+async def until(what: str, holds: Callable[[], Awaitable[bool]], within: float = 270.0) -> None:
     try:
         async with asyncio.timeout(within):
             while not await holds():

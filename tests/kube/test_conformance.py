@@ -35,7 +35,7 @@ async def api(control_plane: ControlPlane, gadgets_served: None, tls: ssl.SSLCon
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         # A proxy named in the environment must not see loopback traffic.
         return httpx2.AsyncClient(
-            base_url=control_plane.url, verify=tls, headers=headers, timeout=30.0, trust_env=False
+            base_url=control_plane.url, verify=tls, headers=headers, timeout=90.0, trust_env=False
         )
 
     async def forget_history() -> None:

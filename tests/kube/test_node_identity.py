@@ -111,7 +111,7 @@ async def refused(call: Awaitable[Any], because: str = "") -> None:
     assert because in str(refusal.value)
 
 
-async def until(what: str, holds: Callable[[], Awaitable[Any]], within: float = 30.0) -> Any:
+async def until(what: str, holds: Callable[[], Awaitable[Any]], within: float = 90.0) -> Any:
     try:
         async with asyncio.timeout(within):
             while not (found := await holds()):

@@ -71,8 +71,8 @@ def test_a_test_run_ended_by_a_signal_leaves_no_program_and_no_folder(number: si
         pid, folder = run.stdout.readline().split()
         assert not is_gone(int(pid))
         run.send_signal(number)
-    assert becomes_true_within(10.0, lambda: is_gone(int(pid)))
-    assert becomes_true_within(10.0, lambda: not Path(folder).exists())
+    assert becomes_true_within(30.0, lambda: is_gone(int(pid)))
+    assert becomes_true_within(30.0, lambda: not Path(folder).exists())
 
 
 def test_closing_stops_every_program_and_may_be_repeated() -> None:

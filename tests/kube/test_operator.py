@@ -37,13 +37,13 @@ DEPLOYED = Path(__file__).resolve().parents[2] / "deploy" / "crds"
 SETTINGS = HostSettings(
     default_adopt_pool_prefix="tuist-pool-",
     inventory_interval=0.5,
-    lease_duration=4.0,
-    renew_deadline=3.0,
-    request_timeout=1.0,
+    lease_duration=12.0,
+    renew_deadline=9.0,
+    request_timeout=3.0,
 )
 
 
-async def until(what: str, holds: Callable[[], Awaitable[bool]], within: float = 60.0) -> None:
+async def until(what: str, holds: Callable[[], Awaitable[bool]], within: float = 180.0) -> None:
     try:
         async with asyncio.timeout(within):
             while not await holds():

@@ -32,7 +32,7 @@ def namespace(admin: httpx2.Client) -> Iterator[str]:
     admin.delete(f"/api/v1/namespaces/{name}").raise_for_status()
 
 
-def eventually(reached: Callable[[], bool], within: float = 30.0) -> bool:
+def eventually(reached: Callable[[], bool], within: float = 90.0) -> bool:
     deadline = time.perf_counter() + within
     while not reached():
         if time.perf_counter() > deadline:

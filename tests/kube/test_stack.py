@@ -105,7 +105,7 @@ async def test_the_operators_routes_are_behind_tls_of_its_own_authority_alone(st
 
 
 async def test_a_job_goes_from_webhook_to_success_on_a_mac_with_what_we_ship(stack: Stack):
-    node = await until("the Mac is a ready Node", lambda: ready_node(stack), 240.0, stack.told)
+    node = await until("the Mac is a ready Node", lambda: ready_node(stack), 720.0, stack.told)
     assert node.spec.provider_id.endswith(stack.host.id)
     await until("a VM waits for a job", lambda: waiting_pods(stack), told=stack.told)
     job = stack.world.submit("first")
@@ -157,7 +157,7 @@ async def test_a_job_succeeds_once_whoever_is_killed_in_the_middle(stack: Stack,
     assert (job.conclusion, stack.world.accepted[job.id]) == ("success", 1)
     await until("the Pod says how its job ended", lambda: told_its_end(stack, job), told=stack.told)
     # A new operator leads when the killed one's lease has ended: no Pod is made before.
-    await until("a VM waits for the next job", lambda: waiting_pods(stack), 120.0, stack.told)
+    await until("a VM waits for the next job", lambda: waiting_pods(stack), 360.0, stack.told)
 
 
 async def test_no_job_ran_twice_and_no_pod_ended_badly(stack: Stack):

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from integration.conftest import schemas, server
 from simulation.conftest import quiet_logs
 
 from paddock.simulator.instant_postgres import pools_closed_at_the_end
 
-__all__ = ["quiet_logs", "schemas", "server"]
+__all__ = ["quiet_logs"]
 
 
 @pytest.fixture(autouse=True)

@@ -144,6 +144,7 @@ class Macs:
         mac = self.here.get(server.id)
         if mac is not None and mac.install == server.install:
             mac.host.reboot()
+            mac.host.no_session = "no user is logged in: a Mac without a display does not do so by itself"
             mac.tart.power_on()
             self._start(mac)
 
@@ -174,6 +175,22 @@ class InstallingBootstrap(FakeBootstrap):
     def __init__(self, macs: Macs, fakes: FakeMacs) -> None:
         super().__init__(macs.world.clock, fakes, macs.cloud)
         self._real = macs
+
+    async def kick_session(
+        self,
+        machine: ScalewayAppleSiliconMachine,
+        host: ScalewayAppleSiliconHost,
+        credentials: Credentials,
+        progress: ReportStep,
+    ) -> Bootstrapped | BootstrapFailed:
+        done = await FakeBootstrap._work(self, machine, host, progress, credentials)
+        mac = self._real.here.get(host.spec.server_id)
+        if not isinstance(done, Bootstrapped) or mac is None or not mac.host.no_session:
+            return done
+        if mac.tart.running():
+            return BootstrapFailed("kick-session", "a virtual machine runs, so that nobody is logged in anew")
+        mac.host.no_session = ""
+        return done
 
     async def _work(
         self,

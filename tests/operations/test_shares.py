@@ -2,10 +2,12 @@
 
 import asyncio
 import importlib
+import os
 import random
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -19,10 +21,12 @@ from paddock.simulator.github import SimulatedJob
 from paddock.simulator.process import World, simulate
 
 _ROOT = Path(__file__).resolve().parents[2]
-_LOGINS = tuple(f"org{number:02}" for number in range(20))
-_MACS, _JOBS = 20, 1_000
+# What is asserted holds for each account, whatever their number: PADDOCK_EVERY_STATE=1 takes a thousand jobs of twenty.
+_ACCOUNTS, _JOBS = (20, 1_000) if os.environ.get("PADDOCK_EVERY_STATE") else (8, 200)
+_LOGINS = tuple(f"org{number:02}" for number in range(_ACCOUNTS))
+_MACS = _ACCOUNTS
 _SMALL, _LARGE = 2, 4
-"""Macs that the first ten accounts may have at once, and the others."""
+"""Macs that the first half of the accounts may have at once, and the others."""
 HOUR = 3600.0
 
 
@@ -97,7 +101,7 @@ def _over(jobs: Iterable[SimulatedJob]) -> bool:
 
 
 @pytest.mark.slow
-def test_a_thousand_jobs_of_twenty_accounts_share_alike_whether_they_come_by_webhook_or_by_scale_set(
+def test_accounts_share_alike_whether_their_jobs_come_by_webhook_or_by_scale_set(
     schemas: Schemas, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(_ROOT))
@@ -110,9 +114,10 @@ def test_a_thousand_jobs_of_twenty_accounts_share_alike_whether_they_come_by_web
     small = slice(0, len(_LOGINS) // 2)
     large = slice(len(_LOGINS) // 2, None)
     ours, theirs = by_scale_set.rates(), by_webhook.rates()
+    # The fewer jobs, the more the length of each weighs: with a thousand it is a tenth for half of the accounts, a quarter for one.
     for some in (small, large):
-        assert mean(ours[some]) == pytest.approx(mean(theirs[some]), rel=0.1)
-    assert ours == pytest.approx(theirs, rel=0.25)
+        assert mean(ours[some]) == pytest.approx(mean(theirs[some]), rel=2.2 / sqrt(_JOBS / 2))
+    assert ours == pytest.approx(theirs, rel=1.77 / sqrt(_JOBS / _ACCOUNTS))
     # A limit twice as high is worth more, and nobody with a small one is starved for it.
     assert 1.2 * mean(ours[small]) < mean(ours[large]) < 2 * min(ours[small])
     assert by_scale_set.asked["rest"] < by_webhook.asked["rest"]

@@ -225,6 +225,7 @@ class OperationsWorld:
             image=IMAGE,
             fleet_selector=FLEET,
             dispatch_label=label,
+            job_source="Webhook",
             runner_labels=("self-hosted", "macOS"),
             replicas=2 * self.size if replicas is None else replicas,
             pod_cpu_milli=4000,

@@ -22,7 +22,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
 {{- define "paddock.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
+{{ required "image.repository is empty: say where you pushed the image (a released chart names its own)" .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end -}}
 
 {{- define "paddock.runnersNamespace" -}}

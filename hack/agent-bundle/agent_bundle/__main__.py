@@ -3,6 +3,7 @@
 import argparse
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 from agent_bundle.build import ENTRY, TARGETS, BuildError, build
@@ -17,7 +18,11 @@ def _arguments() -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     making = commands.add_parser("build", help="build one bundle and check it")
     making.add_argument("--target", choices=sorted(TARGETS), default="darwin-arm64")
-    making.add_argument("--interpreter", default="", help="archive (path or https URL), or `running` on Linux")
+    making.add_argument(
+        "--interpreter",
+        default="",
+        help="archive (path or https URL), or `running` on Linux; for Macs the pinned one, unless given",
+    )
     making.add_argument("--sha256", default="", help="the archive's SHA-256; needed for a URL")
     making.add_argument("--out", type=Path, default=None)
     making.add_argument("--uv", default="uv")
@@ -33,6 +38,9 @@ def main() -> int:
     if given.command == "check":
         return _report(problems_of(given.bundle, given.target))
     out = given.out or _TREE / "dist" / f"paddock-node-agent-{given.target}.tar.gz"
+    if not given.interpreter and given.target == "darwin-arm64":
+        known = tomllib.loads((_TREE / "src" / "paddock" / "pins.toml").read_text(encoding="utf-8"))["macs"]["python"]
+        given.interpreter, given.sha256 = known["url"], known["sha256"]
     if not given.interpreter:
         print(
             "agent_bundle: no interpreter: give --interpreter with a python-build-standalone install_only_stripped archive"

@@ -35,8 +35,11 @@ def fetched(url: str, sha256: str, folder: Path) -> Path:
     if not url.startswith("https://"):
         raise InterpreterError(f"{url}: expected an https URL")
     path = folder / url.rpartition("/")[2]
-    with urllib.request.urlopen(url, timeout=60) as answer, path.open("wb") as file:
-        shutil.copyfileobj(answer, file)
+    try:
+        with urllib.request.urlopen(url, timeout=60) as answer, path.open("wb") as file:
+            shutil.copyfileobj(answer, file)
+    except OSError as error:
+        raise InterpreterError(f"{url} cannot be fetched: {error}") from error
     return _proven(path, sha256)
 
 

@@ -38,7 +38,7 @@ class Options:
     speed: float = 30.0
     jobs: float = 0.0
     """Jobs a minute of simulated time, as a share of what the hosts could run; 0 submits none."""
-    job_source: JobSource = "Webhook"
+    job_source: JobSource = "ScaleSet"
     """How the first pool of a simulation hears of its jobs."""
     seed: int | None = None
     world_linger: float = 1800.0

@@ -54,6 +54,8 @@ class FaultContext:
     outage: Outage
     clock: Clock
     rng: random.Random
+    webhooks: bool
+    """Whether GitHub calls: what never comes cannot be lost."""
 
 
 class SimulatedFaults:
@@ -71,6 +73,8 @@ class SimulatedFaults:
         self._faults = {
             fault.breakage.name: fault for fault in (*self._of_macs(reclaims=reclaims), *self._of_jobs(healing))
         }
+        if not context.webhooks:
+            del self._faults["lose-webhook"]
 
     def breakages(self) -> tuple[Breakage, ...]:
         return tuple(fault.breakage for fault in self._faults.values())

@@ -15,6 +15,7 @@ from paddock.all_in_one.disk_space import DiskSpace
 from paddock.all_in_one.fault_panel import FaultContext, SimulatedFaults
 from paddock.all_in_one.hosts_subsystem import hosts_subsystem
 from paddock.all_in_one.outage import Outage
+from paddock.all_in_one.own_files import OwnFiles
 from paddock.all_in_one.runners_subsystem import RunnersSubsystem, runners_subsystem
 from paddock.all_in_one.world_process import WorldProcess
 from paddock.base.clock import SystemClock
@@ -196,9 +197,12 @@ async def _store(application: Application) -> PostgresStore:
     space = DiskSpace(application.folder.root, application.clock)
     if not application.options.dsn:
         await in_background(application, "disk space", space.run)
+    files = OwnFiles.of_this_process(application.clock)
+    await in_background(application, "own files", files.run)
     application.concerns = lambda: [
         *writes_concern(store.refusals.standing(), "the database of the API", "nothing is claimed, made or healed"),
         *space.concerns(),
+        *files.concerns(),
     ]
     return store
 
@@ -266,7 +270,6 @@ async def _halves_and_page(application: Application, api: ApiServer) -> tuple[AS
             Actor(application.client, hosts.context.recorder),
             faults,
             runbooks,
-            application.options.settings.default_adopt_pool_prefix,
             past=runners is not None,
         ),
         application.registry,
@@ -293,6 +296,7 @@ def _faults(application: Application, watched: Watched, outage: Outage) -> Simul
         outage=outage,
         clock=application.clock,
         rng=application.rng,
+        webhooks=application.options.job_source == "Webhook",
     )
     faults = SimulatedFaults(
         context,

@@ -18,6 +18,8 @@ Logger = structlog.stdlib.BoundLogger
 
 _MASKED_NAMES = ("password", "secret", "token", "authorization", "jit", "private_key", "kubeconfig")
 _NAMES_THAT_ARE_SAFE = ("secret_name", "token_file", "token_audience", "token_kid")
+_LOST_CONNECTION = ("discarding ", "closing returned connection", "rolling back returned connection")
+"""The pool makes another; who used the connection has said what became of their statement."""
 
 
 def _mask(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -47,18 +49,6 @@ class _Unfailing:
             self._out.flush()
 
 
-class _Libraries(logging.Handler):
-    """What libraries say goes the way of our own lines: text between JSON is read by nobody's collector.
-
-    A connection that is lost is told by whoever needed it; that its pool lets go of it, too, is for whoever looks closely.
-    """
-
-    def emit(self, record: logging.LogRecord) -> None:
-        usual = record.name.startswith("psycopg") and record.levelno <= logging.WARNING
-        level = logging.DEBUG if usual else record.levelno
-        structlog.get_logger(component=record.name).log(level, record.getMessage(), exc_info=record.exc_info or None)
-
-
 def set_up(*, level: str = "info", json: bool | None = None, stream: TextIO | None = None) -> None:
     """Configure logging once, at the start of a process; `json=None` means JSON unless the stream is a terminal.
 
@@ -67,6 +57,7 @@ def set_up(*, level: str = "info", json: bool | None = None, stream: TextIO | No
     out = stream if stream is not None else sys.stderr
     as_json = json if json is not None else not out.isatty()
     renderer: Any = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
+    _hear_libraries()
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -80,10 +71,25 @@ def set_up(*, level: str = "info", json: bool | None = None, stream: TextIO | No
         logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Unfailing(out))),
         cache_logger_on_first_use=False,
     )
+
+
+class _Libraries(logging.Handler):
+    """What the libraries that we use have to say, as lines of our log: each under its own name, from a warning on."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            event = record.getMessage()
+        except Exception:  # noqa: BLE001 - a library's slip in its own log line must not fail who calls the library
+            event = str(record.msg)
+        lost = record.name == "psycopg.pool" and event.startswith(_LOST_CONNECTION)
+        level = logging.DEBUG if lost else record.levelno
+        structlog.get_logger(component=record.name).log(level, event, exc_info=record.exc_info)
+
+
+def _hear_libraries() -> None:
     root = logging.getLogger()
-    for known in [each for each in root.handlers if isinstance(each, _Libraries)]:
-        root.removeHandler(known)
-    root.addHandler(_Libraries())
+    root.handlers = [handler for handler in root.handlers if not isinstance(handler, _Libraries)]
+    root.addHandler(_Libraries(logging.WARNING))
 
 
 def get_logger(component: str) -> Logger:

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-__all__ = ["TaskStack", "cancelled_by_somebody", "end"]
+__all__ = ["TaskStack", "cancelled_by_somebody", "end", "to_its_end"]
+
+T = TypeVar("T")
 
 
 async def end(task: "asyncio.Future[Any]") -> None:
@@ -19,6 +21,28 @@ async def end(task: "asyncio.Future[Any]") -> None:
             interrupted = True
     if interrupted:
         raise asyncio.CancelledError
+
+
+async def to_its_end(work: Coroutine[Any, Any, T], *, patience: float | None = None) -> T:
+    """What the work gives. A cancellation counts once the work is over, or after `patience` more seconds, when the work is cancelled.
+
+    For an effect of which nobody else could know: whoever is cancelled meanwhile still learns what came of it.
+    """
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(work)
+    interrupted, until = False, float("inf")
+    while not task.done():
+        try:
+            await asyncio.wait([task], timeout=None if until == float("inf") else until - loop.time())
+        except asyncio.CancelledError:
+            if patience is not None and not interrupted:
+                until = loop.time() + patience
+            interrupted = True
+        if loop.time() >= until:
+            await end(task)
+    if interrupted:
+        raise asyncio.CancelledError from (None if task.cancelled() else task.exception())
+    return task.result()
 
 
 class TaskStack:

@@ -5,6 +5,7 @@ import importlib
 import click
 
 from paddock import __version__
+from paddock.cli.exit_codes import MEANINGS
 
 __all__ = ["main"]
 
@@ -102,15 +103,7 @@ class _Lazy(click.Group):
                     formatter.write_dl(shown)
 
 
-_EPILOG = """\b
-Exit codes:
-  0    done, and nothing is wrong
-  1    it failed; standard error says why, and what to do
-  2    the command line was not understood
-  3    it worked, and what it found needs a person
-  4    nothing was done, because it was not confirmed
-  130  interrupted
-"""
+_EPILOG = "\b\nExit codes:\n" + "".join(f"  {code:<4} {meaning}\n" for code, meaning in MEANINGS.items())
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)

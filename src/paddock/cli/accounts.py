@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from paddock.cli.connections import DECLINED, TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
+from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
+from paddock.cli.exit_codes import DECLINED, judged
 from paddock.cli.limit_flag import AccountName
 from paddock.cli.output import Column, as_json, as_yaml, confirmed, output_flag, row_of, say, table
 from paddock.cli.progress import showing
@@ -208,7 +209,7 @@ async def _list(output: str, reach: Reach) -> int:
             say("\n".join(row["name"] for row in rows))
         case _:
             _show(rows, page["changes"], output)
-    return TROUBLE if any(row["waits"] and row["standing"] == "not on the list" for row in rows) else 0
+    return judged(needs_a_person=any(row["waits"] and row["standing"] == "not on the list" for row in rows))
 
 
 def _rows(page: Any, seen: list[Any]) -> list[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 import click
 
-from paddock.cli.connections import DECLINED, Problem, Reach, connected, reach_flags, run
+from paddock.cli.connections import Problem, Reach, connected, reach_flags, run
+from paddock.cli.exit_codes import DECLINED
 from paddock.cli.output import confirmed, say
 
 __all__ = ["command"]

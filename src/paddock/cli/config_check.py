@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from paddock.cli.connections import TROUBLE
+from paddock.cli.exit_codes import judged
 from paddock.cli.output import Column, listed, output_flag, say
 
 __all__ = ["Value", "command", "effective"]
@@ -92,7 +92,7 @@ def check_command(process: str, flags: tuple[str, ...], fleet_config: str, outpu
             if value.note and not value.problem:
                 say(f"· {value.process}: {value.field}: {value.note}")
         say(f"{len(found)} settings, {len(wrong)} problem{'' if len(wrong) == 1 else 's'}.")
-    raise SystemExit(TROUBLE if wrong else 0)
+    raise SystemExit(judged(needs_a_person=bool(wrong)))
 
 
 def effective(process: str, flags: Sequence[str], environ: Mapping[str, str]) -> list[Value]:

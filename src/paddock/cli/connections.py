@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
+from paddock.cli.exit_codes import FAILED, INTERRUPTED
 from paddock.cli.output import say
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from paddock.kube.config import Config
 
 __all__ = [
-    "DECLINED",
-    "FAILED",
-    "TROUBLE",
     "LedgerApi",
     "Problem",
     "Reach",
@@ -38,12 +36,6 @@ __all__ = [
     "reach_flags",
     "run",
 ]
-
-FAILED: Final = 1
-TROUBLE: Final = 3
-"""The command worked, and what it found needs a person."""
-DECLINED: Final = 4
-"""Nothing was done, because it was not confirmed."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 _UP: Final = Path(".paddock")
@@ -347,7 +339,7 @@ def run(work: Coroutine[Any, Any, int]) -> NoReturn:
         say(f"paddock: {error}{_remedy(error)}", err=True)
         code = FAILED
     except KeyboardInterrupt:
-        code = 130
+        code = INTERRUPTED
     except BrokenPipeError:
         # `| head` has seen enough; Python would complain once more while flushing at exit.
         sys.stdout = None

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli.completion_values import names_of
-from paddock.cli.connections import DECLINED, FAILED, Problem, Reach, connected, reach_flags, run
+from paddock.cli.connections import Problem, Reach, connected, reach_flags, run
+from paddock.cli.exit_codes import DECLINED, FAILED
 from paddock.cli.output import confirmed, dry_run_flag, say
 from paddock.cli.progress import showing
 
@@ -52,7 +53,7 @@ class Detachment:
 def command(name: str, yes: bool, timeout: float, dry_run: bool, reach: Reach) -> None:
     """Delete the machine NAME without releasing its host.
 
-    The host is neither renamed nor wiped nor rebooted. Use it to undo a duplicate claim, or to keep a broken host for
+    The host is neither renamed nor wiped nor rebooted; only an order that is not delivered yet is ended. Use it to undo a duplicate claim, or to keep a broken host for
     a closer look. It pauses the machine, clears what it says about its host, and deletes it.
     """
     run(_detach(name, reach, yes=yes, timeout=timeout, dry_run=dry_run))
@@ -92,6 +93,8 @@ async def plan(client: "Client", name: str, namespace: str) -> Detachment:
         )
     hosts = (await client.list(ScalewayAppleSiliconHost)).items
     host = next((host for host in hosts if {host.spec.server_id, host.metadata.name} & bound), None)
+    if host is None and status.ordering:
+        host = next((host for host in hosts if host.status.cloud_name == status.ordering), None)
     if host is None:  # cleared before, by a detachment that was interrupted: the claim still says whose it was
         uid = machine.metadata.uid
         host = next(
@@ -104,11 +107,18 @@ async def plan(client: "Client", name: str, namespace: str) -> Detachment:
         + (" (it is paused already)" if PAUSED in machine.metadata.annotations else ""),
         f"clear its server ({status.server_id or 'it has none'}) and its provider id, so that nothing is released",
         f"delete {deleted}",
+        *([f"end its order: {_ordered(machine)} is given back to the cloud for good"] if status.ordering else []),
     )
     return Detachment(machine, host, owner, steps, _afterwards(machine, host))
 
 
+def _ordered(machine: "Machine") -> str:
+    return f"the server that it ordered as {machine.status.ordering}, where the cloud has made it,"
+
+
 def _afterwards(machine: "Machine", host: "Host | None") -> tuple[str, ...]:
+    if machine.status.ordering:
+        return ("No other machine would ever use what was ordered for this one.",)
     if host is None:
         return ("It has no host that the inventory knows; only the machine goes.",)
     shown, claim = host.status.cloud_name, host.spec.claim
@@ -176,7 +186,9 @@ async def detach(
         say(f"it is still there after {timeout:.0f} s: {why}")
         return False
     say(
-        "done; no host was touched"
+        f"done; {_ordered(intended.machine)} is given back by the operator"
+        if intended.machine.status.ordering
+        else "done; no host was touched"
         if intended.host is None
         else f"done; host {intended.host.metadata.name} ({intended.host.status.cloud_name}) was not touched"
     )

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli.completion_values import names_of
-from paddock.cli.connections import DECLINED, FAILED, Problem, Reach, Reached, connected, reach_flags, run
+from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
+from paddock.cli.exit_codes import DECLINED, FAILED
 from paddock.cli.finding import read_busy_pods, read_mac
 from paddock.cli.output import confirmed, dry_run_flag, say
 from paddock.cli.waiting import Progress, wait_flags, waited

@@ -12,7 +12,8 @@ from urllib.parse import quote, urlsplit
 
 import click
 
-from paddock.cli.connections import TROUBLE, Problem, Reach, connected, reach_flags, run
+from paddock.cli.connections import Problem, Reach, connected, reach_flags, run
+from paddock.cli.exit_codes import judged
 from paddock.cli.host_flags import Duration
 from paddock.cli.output import say
 
@@ -74,7 +75,7 @@ def create_command(no_browser: bool, reach: Reach, **flags: Any) -> None:
     """Register the App by one click, and write its id, its key and, with a webhook, its secret.
 
     A page on this machine leads to GitHub, which asks you and comes back here. Nothing is copied by hand, and nothing
-    secret is printed.
+    secret is printed. Exits with 3 where the App lacks a right or an event.
     """
     hook = urlsplit(flags["webhook_url"])
     if flags["webhook_url"] and (hook.scheme != "https" or not hook.hostname):
@@ -87,7 +88,8 @@ def create_command(no_browser: bool, reach: Reach, **flags: Any) -> None:
 
 def manifest(order: _Order, back: str) -> dict[str, Any]:
     """What GitHub is asked to register. Without a webhook it subscribes to nothing, and its hook is off. Pure."""
-    home = "https://github.com/tuist/paddock"
+    # GitHub wants a page of the App's owner.
+    home = f"{order.github_url}/{quote(order.organization, safe='')}"
     hooked = bool(order.webhook_url)
     return {
         "name": order.name,
@@ -127,11 +129,13 @@ async def _create(order: _Order, reach: Reach) -> int:
     say(f"registered {made['html_url']} (App ID {made['id']}); {kept} in {where}")
     say(f"now install it: {order.github_url}/apps/{made['slug']}/installations/new")
     if not hooked:
-        say("it has no webhook: give every pool `jobSource: ScaleSet`, and set github.webhooks to false in the chart")
+        say(
+            "it has no webhook: pools ask GitHub for their jobs (jobSource: ScaleSet), outside of the chart with PADDOCK_GITHUB_WEBHOOKS=off"
+        )
     if lacking := missing_from(made, hooked=hooked):
         for sentence in lacking:
             say(f"✗ {sentence}: change it on {made['html_url']}", err=True)
-        return TROUBLE
+        return judged(needs_a_person=True)
     say("✓ permissions and events are as they must be; `paddock doctor` checks the rest")
     return 0
 

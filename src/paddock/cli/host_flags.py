@@ -10,7 +10,8 @@ import click
 
 if TYPE_CHECKING:
     from paddock.hosts.bootstrap import FleetConfig
-    from paddock.hosts.bootstrap.agent_bundle import AgentBundle, Softnet, Tart
+    from paddock.hosts.bootstrap.agent_bundle import AgentBundle
+    from paddock.hosts.bootstrap.pins import Archive
     from paddock.hosts.settings import HostSettings
 
 __all__ = ["Duration", "fleet_config", "host_flags", "host_settings", "missing_from_fleet", "optional_for_fleet"]
@@ -24,9 +25,19 @@ class Duration(click.ParamType):
 
     name = "duration"
 
+    def __init__(self, minimum: str = "0s") -> None:
+        """What is repeated needs a `minimum`: without a pause it is a loop that does nothing else."""
+        self._minimum = minimum
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, int | float):
             return float(value)
+        seconds = self._seconds(value, param, ctx)
+        if seconds < self._seconds(self._minimum, param, ctx):
+            self.fail(f"{value!r} is too short: give {self._minimum} or more", param, ctx)
+        return seconds
+
+    def _seconds(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
         parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", value)
         if not parts or "".join(number + unit for number, unit in parts) != value:
             self.fail(f"{value!r} is not a duration such as 15m, 90s or 1h30m", param, ctx)
@@ -64,7 +75,7 @@ def _options(pool_prefix: str) -> list[Callable[[Any], Any]]:
         click.option("--default-adopt-pool-prefix", default=pool_prefix, show_default=bool(pool_prefix), help="Cloud names of free hosts start with this, unless a machine says otherwise."),
         click.option("--orphan-reclaim-zones", default="fr-par-1", show_default=True, help="Zones that are always swept, separated by commas; those of the machines are swept anyway."),
         click.option("--orphan-reclaim-claim-name-prefix", default="", help="Reclaim orphaned hosts whose name starts with this; without it they are only reported."),
-        click.option("--orphan-reclaim-interval", type=Duration(), default="15m", show_default=True, help="How often the cloud is swept for orphaned hosts."),
+        click.option("--orphan-reclaim-interval", type=Duration("1s"), default="15m", show_default=True, help="How often the cloud is swept for orphaned hosts."),
         click.option("--bootstrap-reboot-after", type=click.IntRange(0), default=3, show_default=True, help="Reboot a host once after this many failed bootstraps; 0 never."),
         click.option("--bootstrap-max-attempts", type=click.IntRange(0), default=8, show_default=True, help="Give a host back after this many failed bootstraps; 0 never."),
         click.option("--order-cap", type=click.IntRange(0), default=10, show_default=True, help="Rent at most this many servers in a zone in 24 hours, for machines with source Order; 0 for no limit."),
@@ -74,13 +85,14 @@ def _options(pool_prefix: str) -> list[Callable[[Any], Any]]:
         click.option("--agent-bundle", type=click.Path(dir_okay=False, path_type=Path), envvar="PADDOCK_BUNDLE", help="The node agent's bundle, for a fleet without --fleet-config; where the image has it, unless given."),
         click.option("--agent-target", default="darwin-arm64", envvar="PADDOCK_BUNDLE_TARGET", hidden=True, help="The machine that the bundle must be for; another one than a Mac stands in for it in tests."),
         click.option("--ssh-port", type=click.IntRange(1, 65535), default=22, show_default=True, help="The port of the Macs' SSH servers."),
-        click.option("--tart-url", default="", envvar="PADDOCK_TART_URL", help="https address of Tart's release archive, for a fleet without --fleet-config."),
+        click.option("--tart-version", default="", envvar="PADDOCK_TART_VERSION", help="The Tart that Macs run VMs with, for a fleet without --fleet-config: the release that this Paddock knows, or with --tart-url any other."),
+        click.option("--accept-tart-licence", is_flag=True, envvar="PADDOCK_ACCEPT_TART_LICENCE", help="You accept the licence of the Tart that this Paddock knows, which its makers give: free for internal use, not for a competing product."),
+        click.option("--tart-url", default="", envvar="PADDOCK_TART_URL", help="https address of another Tart release's archive."),
         click.option("--tart-sha256", default="", envvar="PADDOCK_TART_SHA256", help="The SHA-256 of that archive."),
         click.option("--node-logs-port", type=click.IntRange(0, 65535), default=0, help="Macs serve `kubectl logs` on this port (kubelets use 10250), for an API server that can dial them; 0 turns it off."),
-        click.option("--tart-version", default="", envvar="PADDOCK_TART_VERSION", help="Its version, for people to see."),
-        click.option("--softnet-url", default="", envvar="PADDOCK_SOFTNET_URL", help="https address of Softnet's release archive, for a fleet without --fleet-config: without it a Mac runs jobs of one account at a time."),
+        click.option("--softnet-version", default="", envvar="PADDOCK_SOFTNET_VERSION", help="The Softnet that keeps the VMs of a Mac apart, for a fleet without --fleet-config: the release that this Paddock knows, or with --softnet-url any other. Without it a Mac runs jobs of one account at a time."),
+        click.option("--softnet-url", default="", envvar="PADDOCK_SOFTNET_URL", help="https address of another Softnet release's archive."),
         click.option("--softnet-sha256", default="", envvar="PADDOCK_SOFTNET_SHA256", help="The SHA-256 of that archive."),
-        click.option("--softnet-version", default="", envvar="PADDOCK_SOFTNET_VERSION", help="Its version, for people to see."),
         click.option("--namespace", default="default", show_default=True, help="Where the Host objects live."),
         click.option("--watch-namespace", "watch_namespaces", multiple=True, help="Only work on machines, fleets and clusters of this namespace; may be repeated. Without it, of all."),
         click.option("--watch-filter", default="", help="Only look at machines with the label cluster.x-k8s.io/watch-filter of this value."),
@@ -134,7 +146,7 @@ def fleet_config(flags: dict[str, Any]) -> "FleetConfig":
             return load_fleet(path)
         except (OSError, PlanError) as error:
             raise click.UsageError(f"--fleet-config {path}: {error}") from error
-    bundle, tart, softnet = _bundle(flags), _tart(flags), _softnet(flags)
+    bundle, tart, softnet = _bundle(flags), _archive(flags, "tart"), _archive(flags, "softnet")
     try:
         return default_fleet(
             bundle,
@@ -153,16 +165,16 @@ def missing_from_fleet(flags: dict[str, Any]) -> dict[str, str]:
 
     if flags["fleet_config"] is not None:
         return {}
-    return missing_parts(_bundle(flags), _tart(flags), flags["agent_bundle"] or DEFAULT_BUNDLE)
+    return missing_parts(_bundle(flags), _archive(flags, "tart"), flags["agent_bundle"] or DEFAULT_BUNDLE)
 
 
 def optional_for_fleet(flags: dict[str, Any]) -> dict[str, str]:
     """By flag, what a fleet without a fleet file does without, and what that means; nothing with a fleet file."""
     from paddock.hosts.bootstrap.agent_bundle import SOFTNET_MISSING
 
-    if flags["fleet_config"] is not None or _softnet(flags) is not None:
+    if flags["fleet_config"] is not None or _archive(flags, "softnet") is not None:
         return {}
-    return {"--softnet-url": SOFTNET_MISSING}
+    return {"--softnet-version": SOFTNET_MISSING}
 
 
 def _bundle(flags: dict[str, Any]) -> "AgentBundle | None":
@@ -180,29 +192,17 @@ def _bundle(flags: dict[str, Any]) -> "AgentBundle | None":
         raise click.UsageError(f"--agent-bundle: {named or DEFAULT_BUNDLE}: {said}") from error
 
 
-def _tart(flags: dict[str, Any]) -> "Tart | None":
-    from paddock.hosts.bootstrap.agent_bundle import Tart
+def _archive(flags: dict[str, Any], program: str) -> "Archive | None":
+    from paddock.hosts.bootstrap import PlanError
+    from paddock.hosts.bootstrap.pins import chosen
 
-    return None if (found := _archive(flags, "tart")) is None else Tart(*found)
-
-
-def _softnet(flags: dict[str, Any]) -> "Softnet | None":
-    from paddock.hosts.bootstrap.agent_bundle import Softnet
-
-    return None if (found := _archive(flags, "softnet")) is None else Softnet(*found)
-
-
-def _archive(flags: dict[str, Any], name: str) -> tuple[str, str, str] | None:
-    """Address, checksum and version of a release archive that the Macs fetch; None where none is named."""
-    from paddock.hosts.bootstrap.agent_bundle import PLACEHOLDER_REMEDY, PLACEHOLDER_SHA256
-
-    url, sha256 = flags.get(f"{name}_url", ""), flags.get(f"{name}_sha256", "")
-    if not url:
-        return None
-    if not url.startswith("https://"):
-        raise click.UsageError(f"--{name}-url: expected an https address, which the Macs fetch from")
-    if not re.fullmatch(r"[0-9a-f]{64}", sha256):
-        raise click.UsageError(f"--{name}-sha256: expected the archive's 64 hex digits (shasum -a 256 FILE)")
-    if sha256 == PLACEHOLDER_SHA256:
-        raise click.UsageError(f"--{name}-sha256: {PLACEHOLDER_REMEDY}")
-    return url, sha256, flags.get(f"{name}_version", "")
+    try:
+        return chosen(
+            program,
+            version=flags.get(f"{program}_version") or "",
+            url=flags.get(f"{program}_url") or "",
+            sha256=flags.get(f"{program}_sha256") or "",
+            licence_accepted=bool(flags.get(f"accept_{program}_licence", program != "tart")),
+        )
+    except PlanError as error:
+        raise click.UsageError(str(error)) from error

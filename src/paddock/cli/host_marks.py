@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Literal
 
-from paddock.cli.connections import DECLINED, Problem, Reached
+from paddock.cli.connections import Problem, Reached
+from paddock.cli.exit_codes import DECLINED
 from paddock.cli.output import confirmed, say
 
 if TYPE_CHECKING:

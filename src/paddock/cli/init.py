@@ -12,7 +12,8 @@ from typing import Any
 
 import click
 
-from paddock.cli.connections import TROUBLE, Problem, Reach, connected, reach_flags, run
+from paddock.cli.connections import Problem, Reach, connected, reach_flags, run
+from paddock.cli.exit_codes import judged
 from paddock.cli.output import say
 from paddock.cli.progress import showing
 
@@ -60,10 +61,15 @@ _HOOK, _HOOKS = "PADDOCK_GITHUB_WEBHOOK_SECRET", "PADDOCK_GITHUB_WEBHOOKS"
 @click.option("--webhook-secret-file", type=_FILE, help=f"Its webhook secret; else {_HOOK}, else it is asked.")
 @click.option(
     "--job-source",
-    type=click.Choice(["Webhook", "ScaleSet"]),
-    default="Webhook",
+    type=click.Choice(["ScaleSet", "Webhook"]),
+    default="ScaleSet",
     show_default=True,
-    help="How jobs are heard of: GitHub calls, or its queue is asked, which needs no webhook.",
+    help="How jobs are heard of: GitHub's queue is asked, or GitHub calls, which needs a public address and a webhook's secret.",
+)
+@click.option(
+    "--accept-tart-licence",
+    is_flag=True,
+    help="You accept the licence of Tart's makers, and Macs get the known release of it.",
 )
 @click.option("--secrets", is_flag=True, help="For the chart: write the Secrets into the cluster, and no secret file.")
 @click.option("--force", is_flag=True, help="Write over files that are there.")
@@ -110,6 +116,7 @@ async def _init(flags: dict[str, Any], reach: Reach) -> int:
 
 def _asked(flags: dict[str, Any]) -> dict[str, Any]:
     """The flags with what a person adds; UsageError that names the flag where nobody can be asked."""
+    from paddock.hosts.bootstrap.pins import TART_LICENCE, known_version
     from paddock.hosts.validation import KNOWN_ZONES
 
     given = dict(flags)
@@ -124,6 +131,9 @@ def _asked(flags: dict[str, Any]) -> dict[str, Any]:
         given["api_server_url"] = _answer(
             given["api_server_url"], "--api-server-url", "Address of the API server for Macs"
         )
+    if not given["accept_tart_licence"] and _a_person():
+        question = f"Macs run VMs with Tart {known_version('tart')}, its makers' under {TART_LICENCE}. Accept"
+        given["accept_tart_licence"] = click.confirm(question, err=True)
     if given["app_folder"] is not None:
         given |= _from_folder(given["app_folder"])
         return given
@@ -201,7 +211,7 @@ def _files(given: Mapping[str, Any], secrets: Mapping[str, str]) -> dict[str, tu
     import yaml
 
     if given["where"] == "up":
-        lines = "".join(f"{name}='{value}'\n" for name, value in secrets.items())
+        lines = "".join(f"{name}='{value}'\n" for name, value in {**secrets, **_tart(given)}.items())
         objects = yaml.safe_dump_all([_fleet(given), _pool(given)], sort_keys=False)
         return {"settings.env": (lines, 0o600), "fleet.yaml": (objects, 0o644)}
     files = {"values.yaml": (yaml.safe_dump(_values(given), sort_keys=False), 0o644)}
@@ -209,6 +219,13 @@ def _files(given: Mapping[str, Any], secrets: Mapping[str, str]) -> dict[str, tu
         for part, names in (("scaleway.env", (_KEY, _PROJECT)), ("github.env", (_APP, _HOOK))):
             files[part] = ("".join(f"{name}={secrets[name]}\n" for name in names if name in secrets), 0o600)
     return files
+
+
+def _tart(given: Mapping[str, Any]) -> dict[str, str]:
+    from paddock.hosts.bootstrap.pins import known_version
+
+    taken = {"PADDOCK_TART_VERSION": known_version("tart"), "PADDOCK_ACCEPT_TART_LICENCE": "yes"}
+    return taken if given["accept_tart_licence"] else {}
 
 
 def _fleet(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,7 +250,7 @@ def _pool_spec(given: Mapping[str, Any]) -> dict[str, Any]:
         "fleetSelector": "macos",
         "dispatchLabel": "tuist-macos",
         "runnerLabels": ["self-hosted", "macOS", "ARM64"],
-        **({"jobSource": "ScaleSet"} if given["job_source"] == "ScaleSet" else {}),
+        "jobSource": given["job_source"],
     }
 
 
@@ -243,12 +260,13 @@ def _pool(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _values(given: Mapping[str, Any]) -> dict[str, Any]:
-    host = given["host"]
+    host, tart = given["host"], _tart(given)
     return {
         "macosFleet": {
             "enabled": True,
             "replicas": given["macs"],
             "machine": {"type": given["type_"], "zone": given["zone"], "os": given["os_"]},
+            **({"tart": {"version": tart["PADDOCK_TART_VERSION"], "acceptLicence": True}} if tart else {}),
         },
         "operator": {"apiServerURL": given["api_server_url"]},
         "github": {"webhooks": given["job_source"] == "Webhook"},
@@ -307,18 +325,35 @@ async def _checked(given: Mapping[str, Any], secrets: Mapping[str, str], reach: 
         else:
             checks = [*await outside.cloud(environ), *await outside.github(environ)]
     say("\n" + shown(checks, "table"))
-    return TROUBLE if any(check.state == "problem" for check in checks) else 0
+    return judged(needs_a_person=any(check.state == "problem" for check in checks))
+
+
+def _bundle(environ: Mapping[str, str]) -> str:
+    """The flag that names the agent's bundle: where `make bundle` puts it, unless `paddock up` finds one by itself."""
+    from paddock.hosts.bootstrap.agent_bundle import BUNDLE_VARIABLE, DEFAULT_BUNDLE
+
+    found = environ.get(BUNDLE_VARIABLE) or DEFAULT_BUNDLE.exists()
+    return "" if found else f" --agent-bundle dist/{DEFAULT_BUNDLE.name}"
 
 
 def _next(given: Mapping[str, Any]) -> list[str]:
+    from paddock.hosts.bootstrap.agent_bundle import DEFAULT_BUNDLE, missing_parts
+
     folder = given["folder"]
+    tart = [] if given["accept_tart_licence"] else [missing_parts(None, None, DEFAULT_BUNDLE)["--tart-version"]]
     if given["where"] == "up":
         hook = " --runner-bind-address 127.0.0.1:8082" if given["job_source"] == "Webhook" else ""
+        bundle = _bundle(os.environ)
         return [
             f"set -a; . {folder / 'settings.env'}; set +a",
-            f"paddock up --advertise-address {given['host']} --agent-bundle BUNDLE{hook} --allow-account {given['organization']}",
+            f"paddock up --advertise-address {given['host']}{bundle}{hook} --allow-account {given['organization']}",
             f"kubectl --kubeconfig .paddock/kubeconfig apply -f {folder / 'fleet.yaml'}   # rents the Macs",
-            "docs/first-mac.md says what BUNDLE is, and how Tart is pinned",
+            *(
+                [f"`make bundle` in a checkout builds {DEFAULT_BUNDLE.name}; a release has it among its files"]
+                if bundle
+                else []
+            ),
+            *tart,
         ]
     made = [
         f"kubectl create secret generic paddock-scaleway --from-env-file={folder / 'scaleway.env'}",
@@ -326,6 +361,7 @@ def _next(given: Mapping[str, Any]) -> list[str]:
     ]
     return [
         *([] if given["secrets"] else made),
-        "put a DSN into the Secret paddock-database, and Tart's checksum into macosFleet.tart: docs/install.md",
-        f"helm install paddock deploy/chart -f {folder / 'values.yaml'}",
+        "put a DSN into the Secret paddock-database: docs/install.md",
+        *tart,
+        f"helm install paddock deploy/chart -f {folder / 'values.yaml'} --set image.repository=REGISTRY/paddock   # where you pushed the image",
     ]

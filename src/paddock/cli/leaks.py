@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import click
 
-from paddock.cli.connections import TROUBLE, Problem, Reach, Reached, connected, reach_flags, run
+from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
+from paddock.cli.exit_codes import judged
 from paddock.cli.output import Column, listed, output_flag, say
 from paddock.cli.progress import showing
 
@@ -56,7 +57,7 @@ async def _leaks(output: str, reach: Reach) -> int:
             kind="Leak",
         )
     )
-    return TROUBLE if found else 0
+    return judged(needs_a_person=bool(found))
 
 
 async def _suspects(reached: Reached) -> list[Suspect]:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from paddock.cli.exit_codes import judged
 from paddock.cli.listeners import BindAddress, metrics_app
 from paddock.cli.long_running import when_told_to_stop
 from paddock.cli.output import say
+from paddock.kube.version import KUBERNETES
 
 if TYPE_CHECKING:
     from paddock.node.settings import AgentSettings
@@ -52,7 +54,7 @@ class _Labels(click.ParamType):
 @click.option("--shares", type=_PATH, help="Where guests write, if not under --data: a volume with a quota.")
 @click.option("--tart", type=_PATH, default="tart", show_default=True, help="The tart binary inside its app bundle.")
 @click.option("--tart-home", type=_PATH, help="TART_HOME; ~/.tart if not given.")
-@click.option("--kubelet-version", default="v1.34.0-paddock", show_default=True, help="What the Node reports.")
+@click.option("--kubelet-version", default=f"{KUBERNETES}-paddock", show_default=True, help="What the Node reports.")
 @click.option("--max-vms", default=2, show_default=True, type=click.IntRange(1, 2), help="VMs at once; macOS allows 2.")
 @click.option(
     "--metrics-bind-address",
@@ -281,4 +283,4 @@ async def _check(flags: dict[str, Any], image: str) -> int:
     async for finding in check_mac(tart, host, DiskFiles(), flags["data"] / "check", image, SystemClock()):
         say(f"{'wrong' if finding.problem else 'ok':6}{finding.what}: {finding.problem or finding.seen}")
         wrong += bool(finding.problem)
-    return 3 if wrong else 0
+    return judged(needs_a_person=bool(wrong))

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paddock.cli.connections import FAILED, Problem, Reach, connected, names_cluster, reach_flags, run
+from paddock.cli.connections import Problem, Reach, Reached, connected, names_cluster, reach_flags, run
+from paddock.cli.exit_codes import FAILED
+from paddock.cli.finding import read_mac
 from paddock.cli.output import say
 
 if TYPE_CHECKING:
     from paddock.base.secrets import Password, Secret
+    from paddock.hosts.api import ScalewayAppleSiliconMachine
     from paddock.hosts.bootstrap.credentials import HostLogins
     from paddock.hosts.bootstrap.outcome import StepProgress
     from paddock.hosts.bootstrap.prepare import Preparation
     from paddock.hosts.bootstrap.run import Bootstrap
     from paddock.kube.client import Client
 
-__all__ = ["command"]
+__all__ = ["command", "expected"]
 
 _MARKS = {"changed": "✓ changed", "unchanged": "✓ as it should be", "skipped": "- skipped", "failed": "✗ failed"}
 
@@ -49,7 +52,8 @@ def command(
     """Give the Mac at ADDRESS passwordless sudo and automatic login.
 
     Only the fleet's key is used to get in. The password is used once, by sudo, and never shown, stored in a file of this
-    machine or passed as an argument. With --key and without --machine no cluster is needed.
+    machine or passed as an argument. A host that the cluster knows must show the key that is pinned on it. With --key and
+    without --machine no cluster is needed, and whoever answers at ADDRESS gets the password.
     """
     if (machine or key is None) and not names_cluster(reach):
         raise click.UsageError("--machine, or the fleet's key from its Secret, needs --kubeconfig (or give --key FILE)")
@@ -93,25 +97,60 @@ async def _prepare(
 
     try:
         async with AsyncExitStack() as stack:
-            client, namespace = None, reach.namespace
+            reached, client, namespace = None, None, reach.namespace
             if machine or key is None:
                 reached = await stack.enter_async_context(connected(reach))
                 client, namespace = reached.client, reached.namespace
             private = await _key(key, client, fleet, namespace)
+            owner, host_key = (None, None) if reached is None else await expected(reached, address, machine)
             password = _password(from_stdin=password_stdin)
             preparation = Preparation(
                 address=address,
                 key=private,
                 password=password,
                 fleet=fleet,
-                machine=machine,
+                machine=owner,
+                host_key=host_key,
                 username=username,
                 port=port,
             )
-            logins = None if client is None else HostLogins(client, namespace=namespace)
+            logins = None if client is None else HostLogins(client)
             return await _report(Bootstrap(AsyncSsh(), SystemClock(), unseeded()), preparation, logins)
     except (PlanError, OSError) as error:
         raise Problem(str(error)) from error
+
+
+async def expected(
+    reached: Reached, address: str, name: str
+) -> "tuple[ScalewayAppleSiliconMachine | None, str | None]":
+    """The machine that is named, and the key of the host that the password is for; Problem where nobody knows that key.
+
+    Without a name it is the host with the address; None where the cluster has none.
+    """
+    from paddock.base.clock import SystemClock
+    from paddock.hosts.api import ScalewayAppleSiliconHost
+    from paddock.hosts.first_contact import Believe, Known, Refuse, first_contact
+
+    if name:
+        mac = await read_mac(reached, name)
+        machine, host = mac.machine, mac.host
+        if machine is None or host is None or machine.status.server_id != host.spec.server_id:
+            raise Problem(f"{name} is no machine with a host, so no password can be its: leave --machine out")
+    else:
+        hosts = (await reached.client.list(ScalewayAppleSiliconHost)).items
+        machine, host = None, next((each for each in hosts if each.status.ip == address), None)
+        if host is None:
+            return None, None
+    match first_contact(host, SystemClock().now()):
+        case Known(host_key):
+            return machine, host_key
+        case Believe(until):
+            raise Problem(
+                f"the SSH key of host {host.metadata.name} is not pinned yet: the operator pins it as soon as the Mac answers, "
+                f"until {until:%Y-%m-%d %H:%M} UTC; run this again then"
+            )
+        case Refuse(message):
+            raise Problem(message)
 
 
 async def _key(key: Path | None, client: "Client | None", fleet: str, namespace: str) -> "Secret":
@@ -153,6 +192,6 @@ async def _report(bootstrap: "Bootstrap", preparation: "Preparation", logins: "H
     for note in outcome.notes:
         say(f"  {note}")
     say(f"\nThe host is prepared; its host key is {outcome.host_key}.")
-    if logins is None or not preparation.machine:
+    if preparation.machine is None:
         say("The fleet was not told the password (--machine does that).")
     return 0

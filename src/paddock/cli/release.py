@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli.completion_values import names_of
-from paddock.cli.connections import DECLINED, FAILED, Problem, Reach, Reached, connected, reach_flags, run
+from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
+from paddock.cli.exit_codes import DECLINED, FAILED
 from paddock.cli.finding import read_busy_pods, read_mac
 from paddock.cli.output import confirmed, dry_run_flag, say
 from paddock.cli.waiting import Progress, wait_flags, waited
@@ -66,11 +67,7 @@ class _How:
 
 async def _give_back(name: str, reach: Reach, how: _How) -> int:
     from paddock.base.clock import SystemClock
-    from paddock.hosts.api import ScalewayAppleSiliconMachine
-    from paddock.hosts.cluster_api import machine_owner, machine_resource
-    from paddock.hosts.delete import RELEASE_POLICY
-    from paddock.hosts.disruption import FORCE
-    from paddock.views.giving_back import fate
+    from paddock.views.giving_back import JobsCameError, fate, give_back
 
     async with connected(reach) as reached:
         mac = await read_mac(reached, name)
@@ -89,38 +86,20 @@ async def _give_back(name: str, reach: Reach, how: _How) -> int:
             )
         if not confirmed(plan(mac, busy, terminate=terminate), "Go on?", yes=how.yes, dry_run=how.dry_run):
             return 0 if how.dry_run else DECLINED
-        meta, kind = machine.metadata, ScalewayAppleSiliconMachine
-        # Forced only where a job was shown and given up. The force is the whole Mac's, and the question may have stood for long: what
-        # came since was given up by nobody, and is not ended.
-        working = await read_busy_pods(reached, meta.name) if busy else []
-        _nothing_new(working, busy)
-        marks = {**({RELEASE_POLICY: "terminate"} if terminate else {}), **({FORCE: "true"} if working else {})}
-        if marks:
-            marked = {"metadata": {"uid": meta.uid, "annotations": marks}}
-            await reached.client.merge_patch(kind, meta.name, marked, namespace=meta.namespace)
-        owner = machine_owner(machine)
-        if owner is not None:
-            version = owner.api_version.rpartition("/")[2]
-            await reached.client.delete(machine_resource(version), owner.name, meta.namespace, uid=owner.uid)
-        else:
-            await reached.client.delete(kind, meta.name, meta.namespace, uid=meta.uid)
+        try:
+            await give_back(reached.client, machine, shown={pod.metadata.uid for pod in busy}, terminate=terminate)
+        except JobsCameError as error:
+            came = ", ".join(_job(pod) for pod in error.pods)
+            raise Problem(
+                f"a job came while you were asked ({came}); nothing was changed: give the command again to see all"
+            ) from None
         if how.timeout is not None:
             becomes = fate(mac, terminate=terminate).becomes
             done = await waited(lambda: _progress(reached, mac, becomes), SystemClock(), how.timeout)
             return 0 if done else FAILED
-        about = f"host {mac.host.metadata.name}" if mac.host else f"machine {meta.name}"
+        about = f"host {mac.host.metadata.name}" if mac.host else f"machine {machine.metadata.name}"
         say(f"asked for; `paddock why {about}` says how far it is (--wait waits for it)")
         return 0
-
-
-def _nothing_new(working: "list[Pod]", shown: "list[Pod]") -> None:
-    """Problem where a Pod works that was not among those shown."""
-    known = {pod.metadata.uid for pod in shown}
-    if new := [pod for pod in working if pod.metadata.uid not in known]:
-        came = ", ".join(_job(pod) for pod in new)
-        raise Problem(
-            f"a job came while you were asked ({came}); nothing was changed: give the command again to see all"
-        )
 
 
 async def _progress(reached: Reached, mac: "Mac", becomes: str) -> Progress:

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from paddock.cli.connections import FAILED, Problem, Reach, connected, reach_flags, run
+from paddock.cli.connections import Problem, Reach, connected, reach_flags, run
+from paddock.cli.exit_codes import FAILED
 from paddock.cli.ledger_kinds import Row, moment
 from paddock.cli.output import as_json, as_yaml, say, table
 from paddock.cli.progress import showing

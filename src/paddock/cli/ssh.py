@@ -71,10 +71,10 @@ async def entrance_to(reached: Reached, name: str, user: str, port: int) -> Entr
     mac = await read_mac(reached, name)
     if mac.machine is None or mac.host is None or not mac.host.status.ip:
         raise Problem(f"{name} has no machine with an address: `paddock why host {name}` explains it")
-    meta, address = mac.machine.metadata, mac.host.status.ip
+    address = mac.host.status.ip
     private = await _fleet_key(reached, mac)
-    stored = await HostLogins(reached.client, namespace=meta.namespace).read(meta.name)
-    login = user or (stored.username if stored is not None else "m1")
+    stored = await HostLogins(reached.client).read(mac.machine)
+    login = user or (stored.ssh_username if stored is not None else "m1")
     return Entrance(mac, address, login, private, await _known_host(address, port, mac.host.status.host_key))
 
 

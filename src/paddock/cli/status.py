@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paddock.cli.connections import TROUBLE, Reach, Reached, connected, left_by_up, reach_flags, run
+from paddock.cli.connections import Reach, Reached, connected, left_by_up, reach_flags, run
+from paddock.cli.exit_codes import judged
 from paddock.cli.output import as_json, as_yaml, say
 from paddock.cli.progress import showing
 from paddock.cli.service_state import operator_leases, service_state
@@ -74,14 +75,14 @@ async def _status(output: str, reach: Reach, *, everything: bool, watch: bool) -
         if output != "text":
             plain = {**asdict(look.health), "changes": look.changes}
             say(as_json(plain) if output == "json" else as_yaml(plain))
-            return 0 if look.health.ok else TROUBLE
+            return judged(needs_a_person=not look.health.ok)
         most = None if everything else _WORST
         while True:
             if watch:
                 click.clear()  # which does nothing in a pipe
             say(_screen(look, clock.now(), most=most))
             if not watch:
-                return 0 if look.health.ok else TROUBLE
+                return judged(needs_a_person=not look.health.ok)
             say(f"\n{clock.now():%H:%M:%S} UTC; Ctrl-C ends it")
             await clock.sleep(_LOOK_EVERY)
             look = await _looked(reached, clock.now())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli.connections import Reach, connected, reach_flags, run
+from paddock.cli.exit_codes import judged
 from paddock.cli.operators_flags import sweeping
 from paddock.cli.output import Column, listed, output_flag, say
 from paddock.cli.progress import showing
@@ -66,7 +67,8 @@ def command(
     """Show whose every host is, and what the sweep would do about it.
 
     Nothing is changed, and no cloud account is needed: the hosts are judged as the inventory last saw them, against the
-    machines that exist now. The operator's own sweep acts only with --orphan-reclaim-claim-name-prefix.
+    machines that exist now. The operator's own sweep acts only with --orphan-reclaim-claim-name-prefix. Exits with 3 where
+    a host that it shows is stranded.
     """
     run(
         _sweep(
@@ -101,8 +103,9 @@ async def _sweep(
     if claim_name_prefix is None:
         claim_name_prefix = told.claim_name_prefix if told is not None else ""
     found = survey(hosts, machines, pool_prefix=pool_prefix, claim_name_prefix=claim_name_prefix)
-    say(_shown([one for one in found if not states or one.state in states], output, explain=explain))
-    return 0
+    shown = [one for one in found if not states or one.state in states]
+    say(_shown(shown, output, explain=explain))
+    return judged(needs_a_person=any(one.state == "stranded" for one in shown))
 
 
 def survey(
@@ -119,7 +122,7 @@ def survey(
 def _judged(host: "Host", owners: "Owners", pool_prefix: str, claim_name_prefix: str) -> SweepRow:
     from paddock.clients.scaleway import Server
     from paddock.hosts.orphans import verdict
-    from paddock.hosts.sweep import OBSERVATIONS_NEEDED, HealLedger, Leave, Reclaim, judge, recorded
+    from paddock.hosts.sweep import OBSERVATIONS_NEEDED, HealLedger, Leave, Reclaim, judge, ours
     from paddock.kube.conditions import get_condition
 
     status, meta = host.status, host.metadata
@@ -140,7 +143,14 @@ def _judged(host: "Host", owners: "Owners", pool_prefix: str, claim_name_prefix:
     told = get_condition(status.conditions, "Ready")
     # What the operator wrote down is the first sighting, this look is the second.
     seen = OBSERVATIONS_NEEDED if (told is not None and told.reason == judged.reason) else 1
-    action = judge(status.cloud_name, judged, seen, claim_name_prefix, ours=recorded(host))
+    action = judge(
+        status.cloud_name,
+        judged,
+        seen,
+        claim_name_prefix,
+        given=ours(host, status.cloud_name),
+        unwipeable=status.unwipeable,
+    )
     match action:
         case Reclaim(why):
             done = "reclaim"
@@ -212,7 +222,7 @@ def _evidence(host: "Host", owners: "Owners", pool_prefix: str) -> tuple[str, ..
     facts.append(
         f"name: machine {by_name.metadata.namespace}/{by_name.metadata.name} is called {status.cloud_name}"
         if by_name is not None
-        else f"name: {status.cloud_name}, {_sort(owners.kind_of(status.cloud_name, pool_prefix).value)}, and no machine's"
+        else f"name: {status.cloud_name}, {_sort(owners.kind_of(status.cloud_name, pool_prefix, host).value)}, and no machine's"
     )
     facts.append(f"cloud: {status.cloud_status or 'no status'}, {'' if status.delivered else 'not '}delivered")
     if status.deletion_scheduled:

@@ -93,10 +93,10 @@ _SIMULATED = {"orphan_reclaim_interval": 15.0, "orphan_reclaim_claim_name_prefix
 @retention_flags
 @click.option(
     "--job-source",
-    default="Webhook",
+    default="ScaleSet",
     show_default=True,
-    type=click.Choice(["Webhook", "ScaleSet"]),
-    help="How the first simulated pool hears of its jobs: GitHub calls, or GitHub's queue is asked.",
+    type=click.Choice(["ScaleSet", "Webhook"]),
+    help="How the first simulated pool hears of its jobs: GitHub's queue is asked, or GitHub calls.",
 )
 @click.option("--seed", type=int, help="Make the same simulated world again.")
 @click.option(

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import click
 
 from paddock.cli.completion_values import complete_kinds, complete_names
-from paddock.cli.connections import TROUBLE, Problem, Reach, Reached, connected, in_path, reach_flags, run
+from paddock.cli.connections import Problem, Reach, Reached, connected, in_path, reach_flags, run
+from paddock.cli.exit_codes import judged
 from paddock.cli.finding import read_mac
 from paddock.cli.output import as_json, as_yaml, explained, say
 from paddock.cli.progress import showing
@@ -62,7 +63,7 @@ async def _why(kind: str, name: str, output: str, reach: Reach) -> int:
     async with connected(reach) as reached, showing(f"asking about {kind} {name}"):
         answer = await explanation_of(reached, kind, name)
     say(_shown(answer, output))
-    return 0 if answer.healthy else TROUBLE
+    return judged(needs_a_person=not answer.healthy)
 
 
 async def explanation_of(reached: Reached, kind: str, name: str) -> "Explanation":
@@ -93,7 +94,7 @@ async def _of_the_hosts(reached: Reached, kind: str, name: str) -> "Explanation"
         raise Problem(f"host {name} belongs to no machine: `paddock why host {name}` explains it")
     hosts = (await reached.client.list(ScalewayAppleSiliconHost)).items
     node = await _node_of(reached, mac.machine.metadata.name)
-    return with_stall(why_machine(mac.machine, hosts, machines, now, node=node), mac.machine.status.conditions)
+    return with_stall(why_machine(mac.machine, hosts, now, node=node), mac.machine.status.conditions)
 
 
 async def _node_of(reached: Reached, name: str) -> "Node | None":

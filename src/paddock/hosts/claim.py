@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import UUID, uuid5
+from typing import Final
 
 from paddock.clients.scaleway import Server
 from paddock.clients.scaleway.os_family import family_key
 from paddock.hosts import names
+from paddock.hosts.absence import GONE
 from paddock.hosts.api import HostClaim, MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.first_contact import Refuse, first_contact
 from paddock.hosts.names import NameKind, Rename
@@ -28,12 +29,17 @@ __all__ = [
     "NotUsableYet",
     "WriteClaim",
     "already_claimed",
+    "being_wiped",
     "choose",
     "claim_marker",
     "claim_step",
     "failed_lives",
     "order_marker",
 ]
+
+
+_SETTLING: Final = "settling"
+"""A host is not claimed at once after its last change, so that a late call of a deposed leader reaches no new tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +51,13 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class NoneFits:
-    """Why no host fits, with counts: "3 pooled: 2 wrong type, 1 reinstalling"."""
+    """Why no host fits, with counts: "3 pooled: 2 wrong type, 1 reinstalling".
+
+    With `coming` nobody need do anything: so many that fit are on their way into the pool.
+    """
 
     message: str
+    coming: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +99,8 @@ ClaimStep = WriteClaim | Rename | Bind | BackOut | Forget | NotUsableYet
 
 
 def claim_marker(claim: HostClaim) -> str:
-    """The claim-pending name of this very claim: computed, so that whoever resumes knows it as its own."""
-    return names.claim_pending_name(str(uuid5(UUID(claim.machine_uid), str(claim.epoch))))
+    """The claim-pending name of this very claim."""
+    return names.marker_of(claim.machine_uid, claim.epoch)
 
 
 def already_claimed(
@@ -104,7 +114,8 @@ def already_claimed(
     """
     for host in hosts:
         claim = host.spec.claim
-        if claim is not None and claim.machine_uid == machine.metadata.uid and host.spec.release is None:
+        mine = claim is not None and claim.machine_uid == machine.metadata.uid
+        if mine and host.spec.release is None and host.status.state != GONE:
             return Candidate(host)
     return None
 
@@ -114,7 +125,7 @@ def order_marker(machine: ScalewayAppleSiliconMachine) -> str:
 
     So a lost answer is found again by name, and the claim that follows knows the host as its own.
     """
-    return names.claim_pending_name(str(uuid5(UUID(machine.metadata.uid), "1")))
+    return names.marker_of(machine.metadata.uid, 1)
 
 
 def choose(
@@ -132,24 +143,45 @@ def choose(
     """
     refusals: Counter[str] = Counter()
     fitting: list[ScalewayAppleSiliconHost] = []
-    pooled = 0
+    pooled = settling = 0
     for host in hosts:
-        if names.kind_of(host.status.cloud_name, pool_prefix) is not NameKind.POOLED or host.spec.zone != spec.zone:
+        pooled_name = names.kind_of(host.status.cloud_name, pool_prefix) is NameKind.POOLED
+        if not pooled_name or host.spec.zone != spec.zone or host.status.state == GONE:
             continue
         pooled += 1
         refusal = _refusal(spec, host, intended, now)
         if refusal:
             refusals[refusal] += 1
+            settling += refusal == _SETTLING and not _misfit(spec, host)
         else:
             fitting.append(host)
     if fitting:
         return Candidate(min(fitting, key=lambda host: _comes_last(host, now)))
-    if not pooled:
-        return NoneFits(
-            f"no host in zone {spec.zone} has a name that starts with {pool_prefix}: order one, or wait for a release"
-        )
-    counts = ", ".join(f"{count} {reason}" for reason, count in refusals.most_common())
-    return NoneFits(f"{pooled} pooled: {counts}")
+    wiped = len(being_wiped(spec, hosts))
+    said = (
+        f"wait: the disk of {wiped} of its type is being wiped, and the first in the pool is claimed" if wiped else ""
+    )
+    if pooled:
+        counts = ", ".join(f"{count} {reason}" for reason, count in refusals.most_common())
+        said = f"{pooled} pooled: {counts}"
+    return NoneFits(
+        said
+        or f"no host in zone {spec.zone} has a name that starts with {pool_prefix}: it waits until one is released, or rented",
+        wiped + settling,
+    )
+
+
+def being_wiped(spec: MachineSpec, hosts: Sequence[ScalewayAppleSiliconHost]) -> list[ScalewayAppleSiliconHost]:
+    """Those of its zone and type that a release brings into the pool."""
+    return [
+        host
+        for host in hosts
+        if host.spec.zone == spec.zone
+        and host.status.type == spec.type
+        and host.spec.release is not None
+        and host.spec.release.policy == "pool"
+        and not host.spec.quarantine
+    ]
 
 
 def failed_lives(host: ScalewayAppleSiliconHost) -> int:
@@ -169,10 +201,12 @@ def _free_since(host: ScalewayAppleSiliconHost) -> float:
 def _refusal(spec: MachineSpec, host: ScalewayAppleSiliconHost, intended: frozenset[str], now: datetime) -> str | None:
     """Why this pooled host cannot be claimed by this machine now; None when it can."""
     return _unfree(host, now) or (
-        "reached for by another machine"
-        if host.metadata.name in intended
-        else _unfit(spec, host.status.type, host.status.os.family, host.status.os.name)
+        "reached for by another machine" if host.metadata.name in intended else _misfit(spec, host)
     )
+
+
+def _misfit(spec: MachineSpec, host: ScalewayAppleSiliconHost) -> str | None:
+    return _unfit(spec, host.status.type, host.status.os.family, host.status.os.name)
 
 
 def _unfree(host: ScalewayAppleSiliconHost, now: datetime) -> str | None:
@@ -190,6 +224,8 @@ def _unfree(host: ScalewayAppleSiliconHost, now: datetime) -> str | None:
         return "to be retired"
     if status.state != HostState.POOLED:
         return status.state or "not judged yet"
+    if status.unwipeable:
+        return "set up as Scaleway's own Runner"
     if status.deletion_scheduled:
         return "scheduled for deletion"
     if not status.delivered:
@@ -197,7 +233,7 @@ def _unfree(host: ScalewayAppleSiliconHost, now: datetime) -> str | None:
     if status.cloud_status != "ready":
         return status.cloud_status or "without a status"
     if host.spec.not_before is not None and now < host.spec.not_before:
-        return "settling"
+        return _SETTLING
     return None
 
 
@@ -251,6 +287,8 @@ def _towards(machine: ScalewayAppleSiliconMachine, claim: HostClaim, server: Ser
         return BackOut(f"the cloud shows the name {server.name}: another user of the cloud project took the host")
     if not server.usable:
         return BackOut(f"the cloud says {server.status}: it is no longer usable")
+    if server.unwipeable:
+        return BackOut(server.unwipeable)
     unfit = _unfit(
         machine.spec, server.type, server.os.family if server.os else "", server.os.name if server.os else ""
     )

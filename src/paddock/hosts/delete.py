@@ -13,6 +13,7 @@ __all__ = [
     "ending",
     "gives_back",
     "may_end_jobs",
+    "pool_after",
     "terminates",
 ]
 
@@ -45,6 +46,11 @@ class SkipRelease:
 Ending = RecordRelease | SkipRelease | HostUnknown | None
 
 
+def pool_after(machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost, default_prefix: str) -> str:
+    """The prefix of the pool that the machine's host can go back to; empty where none is set, or it cannot be wiped."""
+    return "" if host.status.unwipeable else machine.spec.adopt_pool_prefix or default_prefix
+
+
 def ending(machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost | None, default_prefix: str) -> Ending:
     """What happens to the host of a machine that is deleted; None when it has none.
 
@@ -72,9 +78,13 @@ def ending(machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost 
         return SkipRelease("ReleaseSkipped", f"the host is not this machine's to give back: {owner}")
     if host.spec.release is not None:
         return SkipRelease("ReleaseRecorded", "the host is being given back already")
-    prefix = machine.spec.adopt_pool_prefix or default_prefix
+    prefix = pool_after(machine, host, default_prefix)
     if terminates(machine):
         return RecordRelease("terminate", prefix)
+    if host.status.unwipeable:
+        return SkipRelease(
+            "ReleaseSkipped", f"the host cannot go back to a pool and keeps running: {host.status.unwipeable}"
+        )
     if not prefix:
         return SkipRelease(
             "ReleaseSkipped",

@@ -21,6 +21,7 @@ __all__ = [
     "Clear",
     "Cordon",
     "DrainStep",
+    "Force",
     "Idle",
     "Job",
     "Occupancy",
@@ -30,13 +31,16 @@ __all__ = [
     "WorkLedgerAwayError",
     "at_work",
     "drain_step",
+    "force_of",
     "jobs_by_node",
     "occupancy",
     "unproven",
 ]
 
 FORCE: Final = "tuist.dev/force"
-"""`true` on a machine that is deleted: a person has seen which jobs end, and does not wait for them."""
+"""On a machine that is deleted: the uids of the Pods whose end a person was shown, with commas between them, or `true` for
+whatever runs there. These are not waited for.
+"""
 CORDON_REASON: Final = "tuist.dev/cordon-reason"
 """On a Node that we cordoned: why. A Node without it was cordoned by somebody else, and is not opened by us."""
 CORDONED_AT: Final = "tuist.dev/cordoned-at"
@@ -61,9 +65,27 @@ class Job:
 
     pod: str
     account: str
+    uid: str = ""
+    """Of the Pod; empty where it is in another cluster."""
 
     def __str__(self) -> str:
         return f"{self.pod} (of {self.account})"
+
+
+@dataclass(frozen=True, slots=True)
+class Force:
+    """What a person gives up with a Mac: certain Pods, or everything, named or not."""
+
+    everything: bool = False
+    pods: frozenset[str] = frozenset()
+
+
+def force_of(annotations: Mapping[str, str]) -> Force:
+    """What the annotation of a machine gives up."""
+    value = annotations.get(FORCE, "")
+    if value == "true":
+        return Force(everything=True)
+    return Force(pods=frozenset(value.split(",")) - {""})
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +191,11 @@ def at_work(seen: Occupancy, pods: Iterable[Pod], said: Mapping[str, str]) -> Oc
     """What was seen, with the ledger's word about Pods that show no job: those that have one are jobs, and count as such."""
     if not isinstance(seen, Busy):
         return seen
-    found = [Job(pod.metadata.name, said[pod.metadata.uid]) for pod in unproven(pods) if pod.metadata.uid in said]
+    found = [
+        Job(pod.metadata.name, said[pod.metadata.uid], pod.metadata.uid)
+        for pod in unproven(pods)
+        if pod.metadata.uid in said
+    ]
     names = {job.pod for job in found}
     idle = tuple(name for name in seen.idle if name not in names)
     return Busy(tuple(sorted((*seen.jobs, *found), key=str)), idle)
@@ -182,19 +208,26 @@ def drain_step(
     since: datetime | None,
     now: datetime,
     timeout: timedelta | None = None,
-    forced: bool = False,
+    force: Force | None = None,
 ) -> DrainStep:
     """What to do next on the way to taking a Mac. `since` is when the drain began; None when it begins now.
 
-    The order is always: fence, look again when the fence holds, take. Only what was said by a person (`forced`) or by the
-    machine's limit (`timeout`) goes past a job, and never past a read that failed.
+    The order is always: fence, look again when the fence holds, take. Only what was said by a person (`force`) or by the
+    machine's limit (`timeout`) goes past a job, and never past a read that failed. Where a person gave certain jobs up, any
+    other is waited for behind the fence.
     """
+    force = force or Force()
     if isinstance(seen, Unknown) and seen.silent:
-        return _unheard(seen.why, since or now, now, timeout, forced=forced)
+        return _unheard(seen.why, since or now, now, timeout, forced=force.everything)
     if isinstance(seen, Unknown):
         return Wait(f"waits, because who works there is not known: {seen.why}; read again in {_LOOK_AGAIN:.0f} s")
-    if isinstance(seen, Busy) and forced:
-        return Clear(seen.jobs, "force")
+    given_up: tuple[Job, ...] = ()
+    if isinstance(seen, Busy):
+        if force.everything:
+            return Clear(seen.jobs, "force")
+        given_up = tuple(job for job in seen.jobs if job.uid in force.pods)
+        jobs = tuple(job for job in seen.jobs if job not in given_up)
+        seen = Busy(jobs, seen.idle) if jobs or seen.idle else Idle()
     if node is not None:
         fenced = _cordoned_at(node)
         if not node.spec.unschedulable or fenced is None:
@@ -203,11 +236,11 @@ def drain_step(
         if isinstance(seen, Idle) and (left := FENCE_SETTLES - (now - fenced)) > timedelta(0):
             return Wait(f"waits; {_FENCED}", left.total_seconds())
     if isinstance(seen, Idle):
-        return Clear()
+        return Clear(given_up, "force" if given_up else "")
     begun = since or now
     until = begun + timeout if timeout else None
     if until is not None and now >= until:
-        return Clear(seen.jobs, "drain_timeout")
+        return Clear((*given_up, *seen.jobs), "drain_timeout")
     limit = f"until {until:%Y-%m-%d %H:%M} UTC at most" if until else "for as long as that takes"
     seconds = min(_LOOK_AGAIN, max((until - now).total_seconds(), 1.0)) if until else _LOOK_AGAIN
     return Wait(f"waits for {_whom(seen)}, since {begun:%Y-%m-%d %H:%M} UTC, {limit}{_silence(node)}", seconds)
@@ -278,7 +311,8 @@ def _assigned(pod: Pod) -> bool:
 
 def _job(pod: Pod) -> Job:
     labels = pod.metadata.labels
-    return Job(pod.metadata.name, next(value for label in _ASSIGNMENT if (value := labels.get(label))))
+    account = next(value for label in _ASSIGNMENT if (value := labels.get(label)))
+    return Job(pod.metadata.name, account, pod.metadata.uid)
 
 
 def _cordoned_at(node: Node) -> datetime | None:

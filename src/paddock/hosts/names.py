@@ -6,8 +6,10 @@ a claimed host carries its machine's own name.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from uuid import UUID, uuid5
 
 __all__ = [
     "CLAIM_PENDING",
@@ -17,6 +19,8 @@ __all__ = [
     "Rename",
     "claim_pending_name",
     "kind_of",
+    "marker_of",
+    "nested",
     "pool_name",
     "problem_with_prefix",
     "release_pending_name",
@@ -68,9 +72,28 @@ def claim_pending_name(unique: str) -> str:
     return f"{CLAIM_PENDING}{unique}"
 
 
+def marker_of(machine_uid: str, epoch: int) -> str:
+    """The claim-pending name of one claim: computed, so that whoever resumes knows it as its own."""
+    return claim_pending_name(str(uuid5(UUID(machine_uid), str(epoch))))
+
+
 def release_pending_name(unique: str) -> str:
     """The marker of a host that is being given back: dirty, owned by no machine, not free."""
     return f"{RELEASE_PENDING}{unique}"
+
+
+def nested(prefixes: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tuple[str, str]]]:
+    """Pairs of (whose, prefix) of which one begins as the other: by such names nobody can tell whose a host is.
+
+    One prefix that several share is none: that is a pool which they share on purpose.
+    """
+    given = sorted({each for each in prefixes if each[1]}, key=lambda each: (each[1], each[0]))
+    return [
+        (one, other)
+        for at, one in enumerate(given)
+        for other in given[at + 1 :]
+        if other[1].startswith(one[1]) and other[1] != one[1]
+    ]
 
 
 def problem_with_prefix(prefix: str) -> str | None:

@@ -18,13 +18,14 @@ _VM_RESOURCE: Final = "tuist.dev/vm"
 _BAD_WHEN_TRUE: Final = {
     "DiskPressure": True,
     "VMSlotsLeaked": True,
+    "VMSlotsLeakOften": False,
     "ClockSkewed": True,
     "JournalUnreadable": True,
     "OtherClusterVMs": False,
     "LongUptime": False,
 }
-"""Conditions of our agent, and whether they keep jobs from the Mac already; a long uptime only will, and a job of
-another cluster is a job."""
+"""Conditions of our agent, and whether they keep jobs from the Mac already; a long uptime only will, what
+leaked and came back with a boot is there, and a job of another cluster is a job."""
 
 
 _CERTIFICATE: Final = timedelta(hours=24)

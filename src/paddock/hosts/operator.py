@@ -18,6 +18,7 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconRemediation,
 )
 from paddock.hosts.bootstrap.contract import Bootstrapper
+from paddock.hosts.bootstrap.credentials import HostLogins
 from paddock.hosts.bootstrap.identity import ApiEndpoint
 from paddock.hosts.bootstrap.revocation import RevokedNodes
 from paddock.hosts.controllers.catalogue import Catalogue
@@ -91,6 +92,7 @@ class HostOperator:
         self.context = ReconcileContext(
             client=client,
             fresh=FreshReader(client),
+            logins=HostLogins(client),
             cloud=cloud,
             fenced_cloud=FencedCloud(cloud, lease_left, settings.request_timeout),
             hosts=self.hosts.reader,

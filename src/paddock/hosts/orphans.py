@@ -4,7 +4,7 @@ Absence is evidence only on a complete read: the caller passes complete sets or 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from paddock.clients.scaleway import Server
@@ -12,7 +12,7 @@ from paddock.hosts import names
 from paddock.hosts.api import HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.names import NameKind
 
-__all__ = ["HostState", "Owners", "Verdict", "VerdictReason", "verdict"]
+__all__ = ["HostState", "Owners", "Verdict", "VerdictReason", "home_of", "verdict"]
 
 
 class HostState(StrEnum):
@@ -38,9 +38,11 @@ class VerdictReason(StrEnum):
     DEAD_CLAIM = "DeadClaim"
     CLAIM_ABANDONED = "ClaimAbandoned"
     CLAIM_PENDING = "ClaimPending"
+    ORDERED_TWICE = "OrderedTwice"
     RELEASE_PENDING = "ReleasePending"
     FREE = "Free"
     NOT_USABLE_YET = "NotUsableYet"
+    CANNOT_BE_WIPED = "CannotBeWiped"
     NOT_OUR_NAME = "NotOurName"
     NO_OWNER = "NoOwner"
 
@@ -62,6 +64,8 @@ class Owners:
     by_name: Mapping[str, ScalewayAppleSiliconMachine]
     by_server: Mapping[str, ScalewayAppleSiliconMachine]
     by_uid: Mapping[str, ScalewayAppleSiliconMachine]
+    by_order: Mapping[str, ScalewayAppleSiliconMachine] = field(default_factory=dict)
+    """Machines that rent a host of their own, by the name under which they order it."""
     pool_prefixes: frozenset[str] = frozenset()
     """The pools that machines name themselves, beside the operator's default: their hosts are pooled, too."""
 
@@ -73,6 +77,7 @@ class Owners:
             {machine.metadata.name: machine for machine in hostless_last},
             {machine.status.server_id: machine for machine in machines if machine.status.server_id},
             {machine.metadata.uid: machine for machine in machines},
+            {names.marker_of(m.metadata.uid, 1): m for m in machines if m.spec.source == "Order"},
             frozenset(
                 prefix
                 for machine in machines
@@ -80,10 +85,16 @@ class Owners:
             ),
         )
 
-    def kind_of(self, name: str, pool_prefix: str) -> NameKind:
-        """What a name says, by the operator's pool and by those of the machines."""
-        kinds = {names.kind_of(name, prefix) for prefix in (pool_prefix, *self.pool_prefixes)}
-        return NameKind.POOLED if NameKind.POOLED in kinds else kinds.pop()
+    def pool_of(self, name: str, default: str, host: ScalewayAppleSiliconHost | None) -> str | None:
+        """The prefix by which a name is a pool's: the operator's, a machine's, or that of the pool in which the host was seen
+        when a machine still named it. None where it is none.
+        """
+        known = (default, *sorted(self.pool_prefixes), host.spec.pool_prefix if host is not None else "")
+        return next((prefix for prefix in known if names.kind_of(name, prefix) is NameKind.POOLED), None)
+
+    def kind_of(self, name: str, default: str, host: ScalewayAppleSiliconHost | None) -> NameKind:
+        """What a name says, by every pool that is known."""
+        return names.kind_of(name, self.pool_of(name, default, host) or "")
 
 
 def verdict(
@@ -133,7 +144,7 @@ def verdict(
             VerdictReason.OWNER_HAS_ANOTHER,
             f"machine {server.name} has the name of this server but runs on server {named.status.server_id}: this one bills, and does nothing",
         )
-    match owners.kind_of(server.name, pool_prefix):
+    match owners.kind_of(server.name, pool_prefix, host):
         case NameKind.POOLED if claim is not None:
             return Verdict(
                 HostState.POOLED,
@@ -147,6 +158,12 @@ def verdict(
                 HostState.ORPHANED,
                 VerdictReason.CLAIM_ABANDONED,
                 f"machine {claim.machine_name} began to claim this host and {_lost(claimant)}",
+            )
+        case NameKind.CLAIM_PENDING if (buyer := owners.by_order.get(server.name)) and _has_another(buyer, server):
+            return Verdict(
+                HostState.ORPHANED,
+                VerdictReason.ORDERED_TWICE,
+                f"machine {buyer.metadata.name} ordered it, and {_lost(buyer)}, which it ordered too: this one bills, and does nothing",
             )
         case NameKind.CLAIM_PENDING:
             return Verdict(
@@ -162,6 +179,11 @@ def verdict(
             )
         case NameKind.OTHER:
             return _unowned(server, claim_name_prefix)
+
+
+def home_of(host: ScalewayAppleSiliconHost, default: str) -> str:
+    """The prefix of the pool that a host without a machine goes back to; empty where there is none."""
+    return host.spec.pool_prefix or default
 
 
 def _has_another(claimant: ScalewayAppleSiliconMachine, server: Server) -> bool:
@@ -186,6 +208,8 @@ def _lost(claimant: ScalewayAppleSiliconMachine | None) -> str:
 
 
 def _pooled(server: Server) -> Verdict:
+    if server.unwipeable:
+        return Verdict(HostState.POOLED, VerdictReason.CANNOT_BE_WIPED, f"no machine claims it: {server.unwipeable}")
     if server.usable:
         return Verdict(HostState.POOLED, VerdictReason.FREE, "free, and ready to be claimed")
     return Verdict(

@@ -170,6 +170,9 @@ def _wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, 
         asked_again = release.wipe_requested_at + pause
         if now < asked_again:
             return Wait("the wipe was asked for, and the cloud has not begun", (asked_again - now).total_seconds())
+    if server.unwipeable:
+        # Set up so after the release was recorded: the marker would not help, and the request would be refused.
+        return Wait(server.unwipeable, 600)
     if server.name != release_marker(host):
         return Rename(release_marker(host), server.name)
     return Reinstall(release.os_family)

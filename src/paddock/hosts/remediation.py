@@ -4,6 +4,9 @@ After waiting, five tiers, each once for each trouble, each with its pause: star
 reboot by the cloud, reinstall in place, give the host back to be wiped. Before them all is the cap: when many hosts of a
 fleet are in trouble at once, it is not the hosts; and only one of a fleet is disrupted at a time. What would end a job
 passes the gate (`paddock.hosts.disruption`), unless the Mac is proven dead.
+
+A Mac without a console session has one tier more, between the first and the reboots: its user is logged in anew, again and
+again, because a Mac in a rack does not do so by itself after any start. Where nobody works that costs nothing, so no cap holds it.
 """
 
 from collections.abc import Iterable
@@ -19,6 +22,8 @@ __all__ = [
     "AFTER",
     "DEAD_AFTER",
     "GIVE_BACK",
+    "KICK_SESSION",
+    "ORDER",
     "REBOOT",
     "REINSTALL",
     "RESTART",
@@ -26,6 +31,7 @@ __all__ = [
     "STRATEGIES",
     "Asked",
     "GiveUp",
+    "KickSession",
     "RebootHost",
     "ReinstallInPlace",
     "RemediationStep",
@@ -35,6 +41,7 @@ __all__ = [
     "WaitForHost",
     "next_step",
     "proven_dead",
+    "rank",
     "reboot_may_come",
     "told",
     "tried",
@@ -42,9 +49,12 @@ __all__ = [
     "with_power",
 ]
 
-RESTART, SOFT_REBOOT, REBOOT, REINSTALL, GIVE_BACK = 1, 2, 3, 4, 5
+RESTART, SOFT_REBOOT, REBOOT, REINSTALL, GIVE_BACK, KICK_SESSION = 1, 2, 3, 4, 5, 6
+"""Stored as `status.remediation.tier`, so that none is ever renumbered; which comes first says `ORDER` alone."""
+ORDER: Final = (RESTART, KICK_SESSION, SOFT_REBOOT, REBOOT, REINSTALL, GIVE_BACK)
 AFTER: Final = {
     RESTART: timedelta(minutes=5),
+    KICK_SESSION: timedelta(minutes=2),
     SOFT_REBOOT: timedelta(minutes=15),
     REBOOT: timedelta(minutes=25),
     REINSTALL: timedelta(minutes=60),
@@ -54,6 +64,8 @@ AFTER: Final = {
 PAUSE: Final = timedelta(minutes=10)
 """Between two tiers: a Mac that restarts needs some minutes, and so does its agent."""
 PAUSE_AFTER_REINSTALL: Final = timedelta(minutes=30)
+KICK_EVERY: Final = timedelta(minutes=5)
+"""Also after any other tier: each start of the Mac loses the session again."""
 REBOOT_SETTLES: Final = timedelta(minutes=3)
 """A reboot that was asked for may begin a minute later, and a request of a deposed leader arrive later still."""
 DEAD_AFTER: Final = timedelta(minutes=30)
@@ -62,8 +74,10 @@ STRATEGIES: Final = {"RestartAgent": RESTART, "Reboot": REBOOT, "Reinstall": REI
 _LOOK_AGAIN: Final = 60.0
 _BROKEN: Final = frozenset({"error", "locked", "locking"})
 _NO_SESSION: Final = "NoSession"
+_EGRESS_OPEN: Final = "EgressOpen"
 _DID: Final = {
     RESTART: "its agent was started anew",
+    KICK_SESSION: "its user was logged in anew",
     SOFT_REBOOT: "it was rebooted over SSH",
     REBOOT: "it was rebooted by the cloud",
     REINSTALL: "it was reinstalled in place",
@@ -71,6 +85,7 @@ _DID: Final = {
 }
 _WILL: Final = {
     RESTART: "its agent is started anew",
+    KICK_SESSION: "its user is logged in anew",
     SOFT_REBOOT: "it is rebooted over SSH",
     REBOOT: "it is rebooted by the cloud",
     REINSTALL: "it is reinstalled in place",
@@ -123,6 +138,13 @@ class RestartAgent:
 
 
 @dataclass(frozen=True, slots=True)
+class KickSession:
+    """Over SSH: the user is logged in anew, which would end every VM."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class SoftReboot:
     """Over SSH: macOS ends what runs in order. Only a Mac that answers can do it."""
 
@@ -150,7 +172,7 @@ class GiveUp:
     message: str
 
 
-RemediationStep = WaitForHost | RestartAgent | SoftReboot | RebootHost | ReinstallInPlace | GiveUp
+RemediationStep = WaitForHost | RestartAgent | KickSession | SoftReboot | RebootHost | ReinstallInPlace | GiveUp
 _STEPS: Final = {
     RESTART: RestartAgent,
     SOFT_REBOOT: SoftReboot,
@@ -179,7 +201,7 @@ def trouble_of(
     if asked is None:
         return seen
     if seen is not None and seen.urgent:
-        return replace(seen, last=min(seen.last, asked.last))
+        return replace(seen, last=min(seen.last, asked.last, key=rank))
     what = "a MachineHealthCheck asks for remediation" + (f" ({asked.why})" if asked.why else "")
     return Trouble(what, asked.since, last=asked.last, urgent=False, heard=True)
 
@@ -196,12 +218,12 @@ def _seen(
     said = {each.type: each for each in node.status.conditions}
     ready = said.get("Ready")
     if ready is not None and ready.status != "True":
-        # An agent that reports a lost session is well itself: the session comes back with a boot, which logs in.
-        heard = ready.reason == _NO_SESSION
-        what, first = f"its Node is not ready ({ready.reason or ready.status})", SOFT_REBOOT if heard else RESTART
-        return Trouble(what, _turned(ready, since), first=first, heard=heard)
+        # An agent that reports why no VM may start is well itself.
+        first = {_NO_SESSION: KICK_SESSION, _EGRESS_OPEN: SOFT_REBOOT}.get(ready.reason, RESTART)
+        what = f"its Node is not ready ({ready.reason or ready.status})"
+        return Trouble(what, _turned(ready, since), first=first, heard=first != RESTART)
     if (leaked := said.get("VMSlotsLeaked")) is not None and leaked.status == "True":
-        what = "macOS refuses it VMs although none runs (VMSlotsLeaked)"
+        what = "macOS counts VMs there that are gone (VMSlotsLeaked)"
         return Trouble(what, _turned(leaked, since), first=SOFT_REBOOT, heard=True)
     if (long := said.get("LongUptime")) is not None and long.status == "True":
         what = f"it has been up for too long (LongUptime: {long.message or long.reason})"
@@ -223,17 +245,59 @@ def with_power(tier: int, seen: HealthDetails | None) -> int:
     return REBOOT if tier == SOFT_REBOOT and seen is not None and not seen.is_ssh_port_up else tier
 
 
+def rank(tier: int) -> int:
+    """How far along the tiers one is; before all of them where none was tried."""
+    return ORDER.index(tier) if tier in ORDER else -1
+
+
 def next_step(
-    trouble: Trouble, machine: Machine, fleet: Iterable[Machine], now: datetime, *, halted: str = ""
+    trouble: Trouble,
+    machine: Machine,
+    fleet: Iterable[Machine],
+    now: datetime,
+    *,
+    halted: str = "",
+    unwipeable: str = "",
 ) -> RemediationStep:
     """The next tier for one machine. `fleet` are the machines that share its fleet, itself included.
 
-    `halted` is why the fleet's bootstraps are stopped: then no host is wiped either, for it could not be set up again.
+    `unwipeable` is why the cloud cannot wipe the host. `halted` is why the fleet's bootstraps are stopped: then no host is wiped either, for it could not be set up again.
     """
     done = machine.status.remediation or Remediation()
     said = told(trouble, done)
     if trouble.locked:
         return WaitForHost(f"{said}: the provider locked the server, so nothing is tried; ask the provider", 300.0)
+    step = _climb(trouble, said, machine, done, fleet, now, halted=halted, unwipeable=unwipeable)
+    kick = _next_kick(trouble, done)
+    if kick is None or not isinstance(step, WaitForHost):
+        return step
+    if now >= kick:
+        return KickSession(f"{said}: {_WILL[KICK_SESSION]}")
+    seconds = min(_LOOK_AGAIN, max((kick - now).total_seconds(), 1.0))
+    return WaitForHost(f"{said}; next: {_WILL[KICK_SESSION]} after {kick:%H:%M} UTC, if that lasts", seconds)
+
+
+def _next_kick(trouble: Trouble, done: Remediation) -> datetime | None:
+    """When the user is logged in anew, between the other tiers; None where that cannot help, or must not be done."""
+    if trouble.first != KICK_SESSION or rank(trouble.last) < rank(KICK_SESSION):
+        return None
+    before = [each.at for each in done.tried if each.at is not None and each.tier == KICK_SESSION]
+    rest = [at + KICK_EVERY for at in (*before, done.at) if at is not None]
+    return max((trouble.since + AFTER[KICK_SESSION], *rest))
+
+
+def _climb(
+    trouble: Trouble,
+    said: str,
+    machine: Machine,
+    done: Remediation,
+    fleet: Iterable[Machine],
+    now: datetime,
+    *,
+    halted: str,
+    unwipeable: str,
+) -> RemediationStep:
+    """The next of the tiers that happen once."""
     members = list(fleet)
     troubled = sum(member.status.remediation is not None for member in members)
     if len(members) >= 4 and 3 * troubled > len(members):
@@ -242,19 +306,22 @@ def next_step(
             "nothing is rebooted or wiped; look at the network, the API server and the agent"
         )
     # The last one is repeated: it is over when the host is gone, and we may have died before that was recorded.
-    tier = min(max(done.tier, trouble.first - 1) + 1, GIVE_BACK)
+    least = max(rank(done.tier) + 1, rank(trouble.first))
+    tier = next((each for each in ORDER[least:] if each != KICK_SESSION), GIVE_BACK)
+    if rank(tier) >= rank(REINSTALL) and unwipeable:
+        return WaitForHost(f"{said}; nothing more is tried by itself: {unwipeable}", 300.0, True)
     if tier == REINSTALL and machine.status.reinstalled_at is not None:
         tier = GIVE_BACK  # once for each claim: a disk that did not help once does not help twice
-    if tier > trouble.last:
+    if rank(tier) > rank(trouble.last):
         return WaitForHost(f"{said}; nothing more is tried by itself: a person has to look at the Mac", 300.0, True)
     due = trouble.since + AFTER[tier]
     if done.at is not None:
         due = max(due, done.at + (PAUSE_AFTER_REINSTALL if done.tier == REINSTALL else PAUSE))
     if now < due:
         return WaitForHost(f"{said}; next: {_WILL[tier]} after {due:%H:%M} UTC, if that lasts")
-    if tier >= REINSTALL and halted:
+    if rank(tier) >= rank(REINSTALL) and halted:
         return WaitForHost(f"{said}; next: {_WILL[tier]}, which waits because the fleet is halted: {halted}")
-    if tier >= SOFT_REBOOT and (other := _disrupted(machine, members, now)):
+    if rank(tier) >= rank(SOFT_REBOOT) and (other := _disrupted(machine, members, now)):
         return WaitForHost(f"{said}; next: {_WILL[tier]}, after machine {other} of its fleet: one at a time")
     return _STEPS[tier](f"{said}: {_WILL[tier]}")
 

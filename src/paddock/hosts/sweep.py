@@ -1,7 +1,7 @@
 """What the sweep may do about a verdict, and what holds it back. Pure.
 
-Report-only unless a claim-name prefix is set. A reclaim needs: a name that is ours, a claim of it in this cluster's own
-ledger, the same verdict on two sightings in a row, no owner on an uncached read taken just before, owners that have not
+Report-only unless a claim-name prefix is set. A reclaim needs: a name of that prefix that this cluster itself gave the
+host, the same verdict on two sightings in a row, no owner on an uncached read taken just before, owners that have not
 vanished all at once, and room under the cap. When unsure, leak for one more cycle and say so.
 """
 
@@ -22,8 +22,8 @@ __all__ = [
     "confirmed",
     "counts_as_orphan",
     "judge",
+    "ours",
     "owners_vanished",
-    "recorded",
 ]
 
 RECLAIM: Final = "tuist.dev/reclaim"
@@ -75,12 +75,19 @@ def counts_as_orphan(verdict: Verdict, observations: int = 1) -> bool:
     return verdict.state in (HostState.ORPHANED, HostState.FOREIGN)
 
 
-def recorded(host: ScalewayAppleSiliconHost | None) -> bool:
-    """Whether this cluster's own ledger says that it claimed the host, now or before.
+def ours(host: ScalewayAppleSiliconHost | None, name: str) -> bool:
+    """Whether this cluster's own ledger says that it gave the host the name which the cloud shows.
 
-    A name proves nothing here: another cluster of the project, or the one that a move left, gives the same names.
+    A prefix proves nothing: another cluster of the project, or the one that a move left, gives names that begin alike. Nor
+    does a claim of long ago: since then the host lay in a pool that others take from. A marker is another matter: nobody
+    works on a host that carries one, and whoever put it there reads the name once more before that changes.
     """
-    return host is not None and (host.spec.claim is not None or host.spec.epoch > 0)
+    if host is None:
+        return False
+    claim = host.spec.claim
+    if name.startswith((CLAIM_PENDING, RELEASE_PENDING)):
+        return claim is not None or host.spec.epoch > 0 or bool(host.spec.last_machine)
+    return bool(name) and name in (claim.machine_name if claim is not None else "", host.spec.last_machine)
 
 
 def confirmed(host: ScalewayAppleSiliconHost | None) -> bool:
@@ -99,9 +106,9 @@ def owners_vanished(dead: int, machines: int) -> bool:
 
 
 def judge(
-    name: str, verdict: Verdict, observations: int, claim_name_prefix: str, *, ours: bool
+    name: str, verdict: Verdict, observations: int, claim_name_prefix: str, *, given: bool, unwipeable: str = ""
 ) -> Reclaim | HealLedger | Leave:
-    """What may be done about one host, brakes for the whole cycle aside. `ours`: this cluster's ledger recorded it."""
+    """What may be done about one host, brakes for the whole cycle aside. `given`: this cluster gave the name (`ours`). `unwipeable` is why the cloud cannot wipe it."""
     if verdict.reason is VerdictReason.DEAD_CLAIM:
         if observations < OBSERVATIONS_NEEDED:
             return Leave(f"seen once; the dead claim is taken back after {OBSERVATIONS_NEEDED} sightings")
@@ -110,11 +117,13 @@ def judge(
         return Leave(verdict.message)
     if not claim_name_prefix:
         return Leave("reported only: --orphan-reclaim-claim-name-prefix is not set")
+    if unwipeable:
+        return Leave(f"left as it is: {unwipeable}")
     if not name.startswith((claim_name_prefix, CLAIM_PENDING, RELEASE_PENDING)):
         return Leave(f"the name does not start with {claim_name_prefix}")
-    if not ours:
+    if not given:
         return Leave(
-            "this cluster has no record that it ever claimed the host, so it may be another cluster's: "
+            "this cluster has no record that it gave the host this name, so it may be another cluster's: "
             "see `paddock adopt --from-names`"
         )
     if observations < OBSERVATIONS_NEEDED:

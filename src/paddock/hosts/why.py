@@ -1,7 +1,7 @@
 """Why a Mac, a machine or a fleet is as it is: the same sentence for the command line and the page. Pure.
 
 A condition's message is written by the controller that acts; these functions add what only several objects together
-tell, such as which hosts a waiting machine was refused and when the next one comes free.
+tell, such as when the next host comes free for a machine that waits for one.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from paddock.base.explanation import Evidence, Explanation, ago, span
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.claim import NoneFits, choose
+from paddock.hosts.claim import being_wiped
 from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.node_health import troubles
 from paddock.hosts.orphans import HostState
@@ -26,14 +26,14 @@ __all__ = ["why_fleet", "why_host", "why_machine"]
 Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
 _WAITS = {
+    "HostBeingWiped": "It is claimed as soon as it is pooled; nobody need do anything.",
     "NoAvailableHost": "A host that is released or ordered is claimed within seconds of being free.",
-    "BootstrapFailed": "The bootstrap is tried again; after three failures the host is rebooted once, after eight it is given back.",
     "Bootstrapping": "The machine is Ready when the last step is done.",
-    "NodeMissing": "The machine is Ready as soon as its Node is there; until then its agent is restarted every minute, for a quarter of an hour.",
-    "HostInTrouble": (
-        "Its agent is started anew after 5 minutes; it is rebooted over SSH after 15 and by the cloud after 25, reinstalled in place "
-        "after 60 and given back after 90; nothing of that under a running job."
-    ),
+    "NodeMissing": "The machine is Ready as soon as its Node is there.",
+    # What comes next depends on the operator's flags and on what was tried: who decided it has written it into the condition.
+    "BootstrapFailed": "",
+    "HostInTrouble": "",
+    "ZoneNotListed": "The zone is listed again every 30 seconds; then a free host is claimed.",
     "Reinstalling": "It keeps its host, and is bootstrapped anew when the cloud has installed the disk, which takes 10 to 30 minutes.",
 }
 _PAGES = {"NoAvailableHost": "PaddockNoAvailableHost", "BootstrapFailed": "PaddockRecoveryRate"}
@@ -43,10 +43,8 @@ _PAGES = {"NoAvailableHost": "PaddockNoAvailableHost", "BootstrapFailed": "Paddo
 def why_machine(
     machine: Machine,
     hosts: Sequence[Host],
-    machines: Sequence[Machine],
     now: datetime,
     *,
-    pool_prefix: str = "",
     node: Node | None = None,
 ) -> Explanation:
     """Why a machine is, or is not, Ready; with `node`, what its Node says is wrong as well."""
@@ -88,19 +86,16 @@ def why_machine(
             healthy=not any(trouble.urgent for trouble in wrong),
         )
     reason = ready.reason if ready is not None else ""
+    page = reason
     sentence = f"not Ready {ago(_since(ready), now)}: {_message(ready, 'no controller has looked at it yet')}"
     commands = [f"paddock describe machine {meta.name}"]
     if reason == "Bootstrapping" and status.bootstrap_attempts:
         # The attempt that runs says only how far it is; that earlier ones failed is what makes it worth a look.
         sentence += f"; {_tries(machine, now)}"
-        reason = "BootstrapFailed"
+        page = "BootstrapFailed"
         commands.append(f"paddock events --for machine/{meta.name}")
     then = _WAITS.get(reason, "The controller tries again by itself, with growing pauses.")
     if not status.server_id and machine.spec.source == "Pool":
-        taken = frozenset(other.status.claiming for other in machines if other.status.claiming)
-        choice = choose(machine.spec, machine.spec.adopt_pool_prefix or pool_prefix, hosts, taken, now)
-        if isinstance(choice, NoneFits):
-            evidence.append(Evidence("cluster", f"hosts: {choice.message}"))
         then = _next_host(machine, hosts, now) or then
         commands.append("paddock sweep --explain")
     return replace(
@@ -109,7 +104,7 @@ def why_machine(
         sentence=sentence,
         next=then,
         commands=tuple(commands),
-        runbook=_PAGES.get(reason, "conditions") if reason else "",
+        runbook=_PAGES.get(page, "conditions") if page else "",
     )
 
 
@@ -292,11 +287,7 @@ def _record(host: Host) -> str:
 
 def _next_host(machine: Machine, hosts: Sequence[Host], now: datetime) -> str:
     """When a host comes free that would fit, as far as anybody can know."""
-    coming = [
-        h
-        for h in hosts
-        if h.spec.zone == machine.spec.zone and h.status.type == machine.spec.type and h.spec.release is not None
-    ]
+    coming = being_wiped(machine.spec, hosts)
     settling = [
         h.spec.not_before
         for h in hosts

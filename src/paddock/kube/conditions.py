@@ -1,13 +1,13 @@
 """Conditions as values: a tuple in, a tuple out."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import msgspec
 
 from paddock.kube.objects import Condition
 
-__all__ = ["get_condition", "is_true", "set_condition", "without_condition"]
+__all__ = ["get_condition", "is_true", "merge_conditions", "set_condition", "without_condition"]
 
 
 def get_condition(conditions: Sequence[Condition], kind: str) -> Condition | None:
@@ -38,6 +38,15 @@ def set_condition(conditions: Sequence[Condition], condition: Condition, now: da
     if old is None:
         return (*conditions, new)
     return tuple(new if each.type == condition.type else each for each in conditions)
+
+
+def merge_conditions(
+    current: Sequence[Condition], wanted: Sequence[Condition], types: Collection[str]
+) -> tuple[Condition, ...]:
+    """The current conditions with those of these types as they are wanted: set, changed, or taken away."""
+    ours = {each.type: each for each in wanted if each.type in types}
+    kept = tuple(ours.pop(each.type, each) for each in current if each.type not in types or each.type in ours)
+    return (*kept, *ours.values())
 
 
 def without_condition(conditions: Sequence[Condition], kind: str) -> tuple[Condition, ...]:

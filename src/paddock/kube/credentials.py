@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from paddock.base.clock import Clock, parse_rfc3339
+from paddock.base.programs import ProgramTimeoutError, run_program
 from paddock.base.secrets import Secret
 from paddock.kube.errors import ConfigError
 
@@ -144,34 +145,20 @@ class ExecPlugin:
         info = {"apiVersion": self._api_version, "kind": "ExecCredential", "spec": spec}
         env = {**os.environ, **self._env, "KUBERNETES_EXEC_INFO": json.dumps(info)}
         try:
-            process = await asyncio.create_subprocess_exec(
-                self._command,
-                *self._args,
-                env=env,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
+            ended = await run_program((self._command, *self._args), seconds=self.TIMEOUT, env=env)
         except OSError as error:
             hint = f" {self._install_hint}" if self._install_hint else ""
             raise ConfigError(
                 f"{self._where}.command: cannot run {self._command!r}: {error.strerror}.{hint}"
             ) from error
-        try:
-            async with asyncio.timeout(self.TIMEOUT):
-                out, complaint = await process.communicate()
-        except TimeoutError as error:
+        except ProgramTimeoutError as error:
             raise ConfigError(
                 f"{self._where}.command: {self._command!r} gave no answer for {self.TIMEOUT:.0f} s"
             ) from error
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        if process.returncode != 0:
-            last = complaint.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
-            raise ConfigError(f"{self._where}.command: {self._command!r} ended with {process.returncode}: {last}")
-        return out
+        if ended.code != 0:
+            last = ended.err.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
+            raise ConfigError(f"{self._where}.command: {self._command!r} ended with {ended.code}: {last}")
+        return ended.out
 
     def _parse(self, out: bytes) -> tuple[Identity, datetime | None]:
         # Nothing of the output may reach the message: it holds the token.

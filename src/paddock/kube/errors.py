@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from paddock.base.backoff import LONGEST_ADVICE, retry_after
+
 __all__ = [
     "AlreadyExistsError",
     "ApiError",
@@ -142,26 +144,25 @@ _BY_CODE: dict[int, type[ApiError]] = {
 }
 
 
-def from_status(status: dict[str, Any], *, code: int = 0, retry_after: float | None = None) -> ApiError:
+def from_status(status: dict[str, Any], *, code: int = 0, wait: float | None = None) -> ApiError:
     """The error that a Status object stands for; the reason decides, then the code."""
     number = int(status.get("code") or code or 500)
     reason = str(status.get("reason") or "")
     cls = _BY_REASON.get(reason) or _BY_CODE.get(number) or (UnavailableError if number >= 500 else ApiError)
     message = str(status.get("message") or f"the API server answered {number} {reason}".strip())
     details = status.get("details") or {}
-    if retry_after is None and isinstance(seconds := details.get("retryAfterSeconds"), int) and seconds > 0:
-        retry_after = float(seconds)
-    return cls(message, code=number, reason=reason, details=details, retry_after=retry_after)
+    if wait is None and isinstance(seconds := details.get("retryAfterSeconds"), int) and seconds > 0:
+        wait = min(seconds, LONGEST_ADVICE)
+    return cls(message, code=number, reason=reason, details=details, retry_after=wait)
 
 
-def from_response(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
+def from_response(code: int, body: bytes, advice: str | None = None) -> ApiError:
     """The error behind a failed HTTP answer, whether it carries a Status or something else."""
-    wait = float(retry_after) if retry_after and retry_after.strip().isdigit() else None
     try:
         status = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         status = None
     if not isinstance(status, dict) or status.get("kind") != "Status":
         text = body[:200].decode("utf-8", "replace").strip()
         status = {"code": code, "message": f"the API server answered {code}: {text}" if text else ""}
-    return from_status(status, code=code, retry_after=wait)
+    return from_status(status, code=code, wait=retry_after(advice))

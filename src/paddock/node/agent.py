@@ -27,6 +27,7 @@ from paddock.kube.store import CacheChange
 from paddock.node.cluster import cluster_uid
 from paddock.node.context import Context
 from paddock.node.files import Files
+from paddock.node.golden_book import GoldenBook
 from paddock.node.goldens import PRESSURE, Goldens
 from paddock.node.guest_logs import JournalLogs
 from paddock.node.heartbeat import Heartbeat, NodeTakenError
@@ -38,6 +39,8 @@ from paddock.node.machines import Tart, TartError
 from paddock.node.metrics import AgentMetrics
 from paddock.node.names import golden_name
 from paddock.node.node_object import Health
+from paddock.node.pods import Refusal
+from paddock.node.seat_leaks import SeatLeaks
 from paddock.node.settings import AgentSettings
 from paddock.node.sweep import Sweep
 
@@ -98,11 +101,16 @@ class Agent:
         world, settings = self._world, self._settings
         journal = Journal(world.files, settings.data / "vms")
         await journal.load()
+        host, tart_version = await world.host.facts(), await self._tart_version()
+        leaks = SeatLeaks(world.files, settings.data / "leaks.json", world.clock, host)
+        await leaks.load()
+        book = GoldenBook(
+            world.files, settings.data / "goldens.json", world.clock, boot_id=host.boot_id, tart=tart_version
+        )
         goldens = Goldens(
             world.tart,
             world.host,
-            world.files,
-            settings.data / "goldens.json",
+            book,
             clock=world.clock,
             rng=world.rng,
             metrics=self.metrics,
@@ -118,15 +126,16 @@ class Agent:
             files=world.files,
             journal=journal,
             goldens=goldens,
-            host=await world.host.facts(),
+            host=host,
             dispatch=world.dispatch,
             events=events,
             metrics=self.metrics,
             clock=world.clock,
             rng=world.rng,
             hold=HoldTime(world.clock),
+            leaks=leaks,
         )
-        heartbeat = Heartbeat(context, await self._tart_version())
+        heartbeat = Heartbeat(context, tart_version)
         await self._not_taken(heartbeat)
         await self._read_cluster()
         goldens.changed = self._wake_all
@@ -143,9 +152,18 @@ class Agent:
         informer.add_handler(self._see)
         adopted = [entry for entry in journal.entries() if entry.stage in (Stage.STARTING, Stage.RUNNING)]
         self.metrics.adopted.inc(len(adopted))
+        try:
+            await self._work(informer, heartbeat, goldens, events)
+        finally:
+            await book.close()
+
+    async def _work(
+        self, informer: Informer[Pod], heartbeat: Heartbeat, goldens: Goldens, events: EventRecorder
+    ) -> None:
+        world, context = self._world, self.context
         async with TaskStack() as tasks:
             try:
-                for entry in journal.entries():
+                for entry in context.journal.entries():
                     self._keep(entry.uid)
                 work = {
                     "pods": informer.run,
@@ -254,14 +272,23 @@ class Agent:
             self._count()
             await self._world.clock.sleep(wait)
 
+    async def _start_problem(self) -> Refusal | None:
+        """Why no VM may start on this Mac; as before where that cannot be told."""
+        host = self._world.host
+        try:
+            if said := await host.session_problem():
+                return Refusal("NoSession", said)
+            if said := await host.egress_problem(self.context.clock.now()):
+                return Refusal("EgressOpen", said)
+        except OSError:
+            return self.context.start_problem
+        return None
+
     async def _health(self) -> Health:
         context = self.context
-        try:
-            problem = await self._world.host.session_problem()
-        except OSError:
-            problem = context.session_problem
-        if problem != context.session_problem:
-            context.session_problem = problem
+        problem = await self._start_problem()
+        if problem != context.start_problem:
+            context.start_problem = problem
             self._wake_all()
         disk = context.goldens.disk
         short = disk is not None and disk.free_share < PRESSURE
@@ -274,7 +301,8 @@ class Agent:
         return Health(
             not_ready=problem,
             disk_pressure=f"{context.pressure}: no Pod is taken until space is free" if short else "",
-            slots_leaked=context.slots_leaked,
+            slots_leaked=context.leaks.now(),
+            slots_leak_often=context.leaks.often(),
             long_uptime=f"the Mac is up for {days:.0f} days: reboot it when it is idle" if long else "",
             clock_skew=_SKEWED if self._clock_is_wrong else "",
             journal_unreadable=context.journal.complaint,

@@ -55,7 +55,6 @@ class Attendance:
         if guest.ready and entry.ready_at is None:
             entry = replace(entry, ready_at=facts.now.replace(microsecond=0))
             await context.journal.put(entry)
-            context.slots_leaked = ""  # macOS grants VMs again
             context.metrics.phases.labels("ready").observe(facts.since_start)
         handed = facts.handed or entry.handed_at is not None
         if facts.handed and entry.handed_at is None:

@@ -1,5 +1,6 @@
 """`paddock node-agent check`: proves on a Mac what no other machine can: that a VM starts, shares files and halts."""
 
+import os
 import secrets
 import sys
 from collections.abc import AsyncIterator
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.base.clock import Clock
+from paddock.base.secrets import Secret
 from paddock.node.files import Files
 from paddock.node.host import Host
 from paddock.node.machines import Liveness, Resources, Run, Tart, TartError
@@ -41,6 +43,8 @@ async def check_mac(
         facts = await host.facts()
         yield Finding("host", f"{facts.os_image}, machine {facts.machine_id}, boot {facts.boot_id}")
         yield Finding("session", "Aqua" if sys.platform == "darwin" else "not a Mac", await host.session_problem())
+        vault = await host.filevault_problem()
+        yield Finding("filevault", "on" if vault else "off", vault)
         disk = await host.disk()
         short = disk.free_share < 0.15
         yield Finding("disk", f"{disk.free_share:.0%} free", "free some space: a pull needs 15 %" if short else "")
@@ -56,16 +60,17 @@ async def _machine(tart: Tart, files: Files, folder: Path, image: str, clock: Cl
     name = f"paddock-check-{secrets.token_hex(4)}"
     place = folder / name
     shares = Shares(files, place)
-    script = b'#!/bin/sh\ncd "${PADDOCK_SHARES:-/Volumes/My Shared Files}" && cp env/job status/log && echo ready >status/state\n'
+    script = b'#!/bin/sh\ncd "${PADDOCK_SHARES:-/Volumes/My Shared Files}" && { id -u; cat env/job; } >status/log\n'
     try:
         began = clock.monotonic()
         await tart.pull(image)
         await tart.clone(image, name)
         await tart.configure(name, Resources())
         yield Finding("clone", f"{clock.monotonic() - began:.1f} s")
+        await files.make_folder(folder)  # nobody else enters: the shares in it are open
         await shares.prepare({}, script, anew=True)
         word = secrets.token_hex(8)
-        await files.write(shares.env / "job", word.encode())
+        await shares.hand_over(Secret(word))
         began = clock.monotonic()
         await tart.run(name, Run(place, 1, shares.env, shares.status))
         command = ("/bin/zsh", "-lc", '/bin/sh "${PADDOCK_SHARES:-/Volumes/My Shared Files}/env/guest.sh"')
@@ -81,8 +86,12 @@ async def _machine(tart: Tart, files: Files, folder: Path, image: str, clock: Cl
                 pass
             await clock.sleep(2.0)
         yield Finding("boot", f"{clock.monotonic() - began:.1f} s", problem)
-        back = (await files.read(shares.status / "log", 64) or b"").decode("ascii", "replace")
-        yield Finding("shares", "a word went in and came back", "" if back == word else "the shares do not work")
+        guest, _, back = (await files.read(shares.status / "log", 64) or b"").decode("ascii", "replace").partition("\n")
+        users = f"the guest's user has number {guest or 'unknown'}, the agent's {os.getuid()}"
+        works = back.strip() == word
+        yield Finding(
+            "shares", f"a word went in and came back; {users}", "" if works else f"the shares do not work; {users}"
+        )
         await tart.stop(name)
         began = clock.monotonic()
         while clock.monotonic() - began < _HALT and await tart.liveness(name, place) is not Liveness.GONE:

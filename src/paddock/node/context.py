@@ -19,6 +19,7 @@ from paddock.node.journal import Entry, Journal
 from paddock.node.machines import Tart
 from paddock.node.metrics import AgentMetrics
 from paddock.node.pods import Offer, Refusal, admission
+from paddock.node.seat_leaks import KERNEL_SEATS, SeatLeaks
 from paddock.node.settings import AgentSettings
 from paddock.node.shares import Shares
 
@@ -48,19 +49,25 @@ class Context:
     clock: Clock
     rng: random.Random
     hold: HoldTime
+    leaks: SeatLeaks
     pods: dict[str, Pod] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
     orphans: set[str] = field(default_factory=set)
     cluster: str = ""
-    session_problem: str = ""
-    slots_leaked: str = ""
+    start_problem: Refusal | None = None
+    """Why no VM may start on this Mac."""
     clock_skew: float | None = None
     seats: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def offer(self) -> Offer:
         reserve = self.settings.reserve_memory_mb * 1024**2
-        return Offer(self.host.cpus * 1000, max(0, self.host.memory_bytes - reserve), self.settings.max_vms)
+        memory = max(0, self.host.memory_bytes - reserve)
+        return Offer(self.host.cpus * 1000, memory, self._seats, self.leaks.now())
+
+    @property
+    def _seats(self) -> int:
+        return min(self.settings.max_vms, max(0, KERNEL_SEATS - self.leaks.seats))
 
     @property
     def behind_softnet(self) -> bool:
@@ -108,17 +115,18 @@ class Context:
         unknown = {f"an unreadable entry ({each})" for each in self.journal.unreadable}
         used = sum(each.seats for each in taken) + len(self.orphans) + len(unknown)
         entry = self.journal.get(uid)
-        wanted = min(entry.seats if entry is not None else 1, self.settings.max_vms)
-        if used + wanted <= self.settings.max_vms:
+        # Where all have leaked, one Pod that was taken before tries all the same: its refusal is the reason of its end.
+        seats = max(1, self._seats)
+        wanted = min(entry.seats if entry is not None else 1, seats)
+        if used + wanted <= seats:
             return None
-        if used < self.settings.max_vms:
+        if used < seats:
             # It has the Mac for itself: whoever is still there, and be it a VM on its way out, is another tenant.
             alone = ", ".join(sorted([*(each.name for each in taken), *self.orphans, *unknown]))
             return Refusal("VMSlotWaiting", f"the Pod has the Mac for itself, and waits until {alone} has ended")
         names = ", ".join(sorted([*(each.name for each in taken), *self.orphans, *unknown]))
-        return Refusal(
-            "VMSlotWaiting", f"{used} VMs run, which is all a Mac may run: {names}; the next to end makes room"
-        )
+        most = self.leaks.now() or f"{used} VMs run, which is all a Mac may run"
+        return Refusal("VMSlotWaiting", f"{most}: {names}; the next to end makes room")
 
     @property
     def pressure(self) -> str:

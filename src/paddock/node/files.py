@@ -36,7 +36,7 @@ class Files(Protocol):
         ...
 
     async def make_folder(self, path: Path, *, mode: int = 0o700) -> None:
-        """The folder and its parents exist; repeating it does nothing."""
+        """The folder and its parents exist, and the folder has this mode, whatever the umask; repeating it does nothing."""
         ...
 
     async def names(self, path: Path) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ class Files(Protocol):
         ...
 
     async def copy(self, source: Path, target: Path) -> None:
-        """`target` holds what `source` holds, whole or not at all."""
+        """`target` holds what `source` holds, whole or not at all, with the mode of `source`: it may be the same file."""
         ...
 
 
@@ -78,7 +78,7 @@ class DiskFiles:
         await self._do(lambda: _write(path, content, mode))
 
     async def make_folder(self, path: Path, *, mode: int = 0o700) -> None:
-        await self._do(lambda: path.mkdir(mode=mode, parents=True, exist_ok=True))
+        await self._do(lambda: _make_folder(path, mode))
 
     async def names(self, path: Path) -> tuple[str, ...]:
         def act() -> tuple[str, ...]:
@@ -110,6 +110,7 @@ class DiskFiles:
                 draft.hardlink_to(source)
             except OSError:
                 shutil.copyfile(source, draft)
+                shutil.copymode(source, draft)
             draft.rename(target)
 
         await self._do(act)
@@ -163,6 +164,12 @@ def _bytes(descriptor: int, first: int, limit: int) -> bytes:
         parts.append(part)
         left -= len(part)
     return b"".join(parts)
+
+
+def _make_folder(path: Path, mode: int) -> None:
+    path.mkdir(mode=mode, parents=True, exist_ok=True)
+    if stat.S_IMODE(path.stat().st_mode) != mode:
+        path.chmod(mode)
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:

@@ -1,14 +1,14 @@
 """Goldens: one local VM for each image, made once and never run, of which Pods' VMs are clones.
 
 One pull at a time, beside running VMs. A pull that fails is tried again later and later, and keeps nobody else waiting
-meanwhile. When the disk runs short, goldens go in a fixed order; none goes from under a VM that may run.
+meanwhile. When the disk runs short, goldens go in a fixed order; none goes from under a VM that may run. A golden is held once
+its disk is flushed, and as long as the book trusts it.
 """
 
 import asyncio
 import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -16,13 +16,13 @@ import msgspec
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.node.files import Files
+from paddock.node.golden_book import GoldenBook
 from paddock.node.host import Disk, Host
 from paddock.node.machines import Tart, TartError, Vm
 from paddock.node.metrics import AgentMetrics
 from paddock.node.names import GOLDEN_LABEL, golden_name, is_golden
 from paddock.node.pods import Refusal
-from paddock.node.pulling import pull_beside_vms
+from paddock.node.pulling import Progress, pull_beside_vms
 
 __all__ = ["LOW", "PRESSURE", "Goldens", "reclaim_order"]
 
@@ -34,14 +34,6 @@ PRESSURE: Final = 0.10
 KEPT_FOR: Final = timedelta(hours=24)
 _BACKOFF: Final = Backoff(base=10.0, cap=300.0)
 _LOOK_EVERY: Final = 300.0
-_LARGEST_BOOK: Final = 1 << 20
-
-
-class Kept(msgspec.Struct, frozen=True):
-    """What is remembered of a golden: the image that it holds, and when a Pod last wanted it."""
-
-    image: str
-    used_at: datetime
 
 
 class _Failure(msgspec.Struct, frozen=True):
@@ -57,8 +49,7 @@ class Goldens:
         self,
         tart: Tart,
         host: Host,
-        files: Files,
-        book: Path,
+        book: GoldenBook,
         *,
         clock: Clock,
         rng: random.Random,
@@ -67,17 +58,16 @@ class Goldens:
     ) -> None:
         self._tart = tart
         self._host = host
-        self._files = files
         self._book = book
         self._clock = clock
         self._rng = rng
         self._metrics = metrics
         self._in_use = in_use
-        self._kept: dict[str, Kept] = {}
         self._held: frozenset[str] | None = None
         self._wanted: dict[str, None] = {}
         self._failures: dict[str, _Failure] = {}
         self._pulling: str | None = None
+        self._progress = Progress()
         self._wake = asyncio.Event()
         self.changed: Callable[[], None] = lambda: None
         self.disk: Disk | None = None
@@ -107,19 +97,17 @@ class Goldens:
             )
         if self._pulling not in (None, image):
             return Refusal("ImagePulling", f"{image} waits until {self._pulling} is pulled")
-        return Refusal("ImagePulling", f"{image} is pulled")
+        so_far = f": {self._progress}" if self._progress.size else ""
+        return Refusal("ImagePulling", f"{image} is pulled{so_far}")
 
     async def used(self, image: str) -> None:
         """A Pod was cloned from this image just now."""
-        name = golden_name(image)
-        known = self._kept.get(name)
-        if known is None or not known.image or self._clock.now() - known.used_at > timedelta(minutes=5):
-            await self._remember(image)
+        await self._book.used(image)
 
     # The work
 
     async def run(self) -> None:
-        await self._load()
+        await self._book.load()
         next_look = 0.0
         while True:
             if self._clock.monotonic() >= next_look:
@@ -139,9 +127,14 @@ class Goldens:
                 timer.cancel()
 
     async def refresh(self) -> tuple[Vm, ...]:
-        """Look which goldens are there."""
+        """Look which goldens are there, and can be used."""
         machines = await self._tart.machines()
-        held = frozenset(vm.name for vm in machines if vm.source == "local" and is_golden(vm.name))
+        there = [vm.name for vm in machines if vm.source == "local" and is_golden(vm.name)]
+        for name in there:
+            if name not in self._book:
+                await self._tart.flush(name)
+                self._book.found(name)
+        held = frozenset(name for name in there if self._book.usable(name))
         if held != self._held:
             self._held = held
             self.changed()
@@ -163,12 +156,17 @@ class Goldens:
         self._pulling = image
         began = self._clock.monotonic()
         try:
+            if (name := golden_name(image)) in self._book.distrusted:
+                await self._drop(name)
             await self._make_room()
-            # Both can be repeated: a pull finds its parts again, and a clone that died replaces itself.
-            await pull_beside_vms(self._tart, image, self._look)
-            await self._tart.clone(image, golden_name(image))
+            # Each can be repeated: a pull finds its parts again, and a clone that died replaces itself. Dying before the end
+            # leaves a golden that is not whole: the same boot makes it again, another one fetches it anew.
+            await self._book.begin(image)
+            await pull_beside_vms(self._tart, image, self._look, self._clock, self._note_progress)
+            await self._tart.clone(image, name)
+            await self._tart.flush(name)
             # At once: whoever looks the golden through before its first Pod would not know what it holds.
-            await self._remember(image)
+            await self._book.finish(image)
             await self.refresh()
         except (TartError, OSError) as error:
             count = self._failures[image].count + 1 if image in self._failures else 1
@@ -182,8 +180,11 @@ class Goldens:
             self._metrics.pulls.labels("done").inc()
             self._metrics.pull_seconds.observe(self._clock.monotonic() - began)
         finally:
-            self._pulling = None
+            self._pulling, self._progress = None, Progress()
             self.changed()
+
+    def _note_progress(self, progress: Progress) -> None:
+        self._progress = progress
 
     async def _make_room(self) -> None:
         disk = await self._look()
@@ -195,13 +196,16 @@ class Goldens:
     async def collect(self) -> None:
         """Let go of goldens that nobody used for a day, and of more while the disk is short."""
         try:
-            machines = await self.refresh()
+            for name, why in dict(self._book.distrusted).items():
+                log.warning("an image is fetched anew", name=name, image=self._book.image_of(name), why=why)
+                await self._drop(name)
+            await self.refresh()
+            await self._book.settle()
             disk = await self._look()
             needed, _ = self._in_use()
-            for vm in machines:
-                old = self._clock.now() - self._since(vm.name) > KEPT_FOR
-                if vm.source == "local" and is_golden(vm.name) and vm.name not in needed and old:
-                    await self._drop(vm.name)
+            for name in self._book.names - needed:
+                if self._clock.now() - self._book.since(name) > KEPT_FOR:
+                    await self._drop(name)
             if disk.free_share < LOW:
                 await self._reclaim(await self._tart.machines(), disk)
             await self.refresh()
@@ -210,7 +214,7 @@ class Goldens:
 
     async def _reclaim(self, machines: tuple[Vm, ...], disk: Disk) -> Disk:
         needed, running = self._in_use()
-        for name in reclaim_order(machines, needed, running, self._since):
+        for name in reclaim_order(machines, needed, running, self._book.since):
             if disk.free_share >= LOW:
                 break
             await self._drop(name)
@@ -224,40 +228,15 @@ class Goldens:
             # At once: the next complete look may be a pull away, and nobody can be cloned from it until then.
             self._held -= {name}
             self.changed()
-        if (kept := self._kept.pop(name, None)) is not None:
-            # A golden shares its blocks with the cached image: only both together free anything.
-            if kept.image:
-                await self._tart.delete(kept.image)
-            await self._write_book()
-
-    async def _remember(self, image: str) -> None:
-        self._kept[golden_name(image)] = Kept(image, self._clock.now())
-        await self._write_book()
-
-    async def _write_book(self) -> None:
-        """The book saves work and decides nothing: a disk that is full must not hold up a pull, a Pod or making room."""
-        try:
-            await self._files.write(self._book, msgspec.json.encode(self._kept))
-        except OSError as error:
-            log.warning("the book of the goldens is not written", why=str(error))
+        # A golden shares its blocks with the cached image: only both together free anything.
+        if image := self._book.image_of(name):
+            await self._tart.delete(image)
+        await self._book.forget(name)
 
     async def _look(self) -> Disk:
         self.disk = await self._host.disk()
         self._metrics.disk_free.set(self.disk.free)
         return self.disk
-
-    def _since(self, name: str) -> datetime:
-        """When the golden was last used; one that nobody remembers begins its day now."""
-        if name not in self._kept and is_golden(name):
-            self._kept[name] = Kept("", self._clock.now())
-        return self._kept[name].used_at if name in self._kept else self._clock.now()
-
-    async def _load(self) -> None:
-        text = await self._files.read(self._book, _LARGEST_BOOK)
-        try:
-            self._kept = msgspec.json.decode(text, type=dict[str, Kept]) if text else {}
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            self._kept = {}  # a day is counted anew, no more
 
 
 def reclaim_order(

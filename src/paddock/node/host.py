@@ -43,3 +43,11 @@ class Host(Protocol):
     async def session_problem(self) -> str:
         """Why no VM could start for want of a login session, and the remedy; empty where there is one."""
         ...
+
+    async def egress_problem(self, now: datetime) -> str:
+        """Why a VM would reach what the fleet forbids, and the remedy; empty where it would not, or nothing is forbidden."""
+        ...
+
+    async def filevault_problem(self) -> str:
+        """Why the Mac would not come back from a reboot; empty where its disk is not locked at the start."""
+        ...

@@ -23,6 +23,7 @@ from paddock.node.names import golden_name
 from paddock.node.observer import VmObserver
 from paddock.node.pod_status import PodStatusWriter
 from paddock.node.pods import accepted, variables
+from paddock.node.seat_leaks import leaked_seats, refused_for_limit
 
 __all__ = ["Keeper"]
 
@@ -167,7 +168,7 @@ class Keeper:
                 self._observer.run_is_over()
                 self._pause = 5.0 * entry.attempt
                 await self._put(replace(entry, stage=Stage.CLONING))
-                await self._note_leak(facts)
+                await self._note_leak(entry, facts)
             case Do.END:
                 await self._attendance.close()
                 await self._put(replace(entry, stage=Stage.ENDED, end=action.end))
@@ -272,15 +273,16 @@ class Keeper:
         )
         context.metrics.adopted.inc()
 
-    async def _note_leak(self, facts: Facts) -> None:
-        """Say that macOS counts VMs that are gone, where nobody's VM runs. A guest that is ready takes it back."""
-        others = [each for each in self._context.journal.entries() if each.holds_seat and each.uid != self._uid]
-        if "exceeds the system limit" not in facts.complaint or others or self._context.orphans:
+    async def _note_leak(self, entry: Entry, facts: Facts) -> None:
+        """Record that macOS counts VMs that are gone. One refusal may be a VM's that has ended this moment; the second is not."""
+        if not refused_for_limit(facts.complaint) or entry.attempt < 2:
             return
+        context = self._context
+        alive = {each.vm for each in context.journal.entries() if each.holds_seat} | context.orphans
         with suppress(TartError):
-            if any(vm.running for vm in await self._context.tart.machines()):
-                return
-            self._context.slots_leaked = "macOS refuses a VM although none runs: reboot the Mac when it is idle"
+            alive |= {vm.name for vm in await context.tart.machines() if vm.running}
+            new = await context.leaks.note(leaked_seats(len(alive - {entry.vm})))
+            context.metrics.leaked.labels(context.host.os_image).inc(new)
 
     async def _finish_deletion(self, pod: Pod) -> None:
         # 404 and another uid mean the same: this Pod is gone already.

@@ -7,24 +7,29 @@ import re
 import shutil
 import socket
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from paddock.base.programs import Ended, ProgramTimeoutError, run_program
 from paddock.node.host import Disk, HostFacts
-from paddock.node.programs import ProgramTimeoutError, run_program
 
-__all__ = ["MacHost"]
+__all__ = ["MacHost", "has_session"]
 
 _SECONDS = 10.0
+_EGRESS = Path("/var/run/tuist-egress")
+_EGRESS_OLD = timedelta(minutes=5)
 _UUID = re.compile(rb'"IOPlatformUUID"\s*=\s*"([0-9A-Fa-f-]{36})"')
 _BOOT = re.compile(r"sec\s*=\s*(\d+)")
 
 
 class MacHost:
-    """`volume` is where VMs lie. `address` is what the API server is told, if anything."""
+    """`volume` is where VMs lie. `address` is what the API server is told, if anything; `egress` is where it is written
+    whether the rules for VMs are in force.
+    """
 
-    def __init__(self, volume: Path, *, address: str = "") -> None:
+    def __init__(self, volume: Path, *, address: str = "", egress: Path = _EGRESS) -> None:
         self._volume = volume
+        self._egress = egress
         self._address = address
 
     async def facts(self) -> HostFacts:
@@ -39,13 +44,38 @@ class MacHost:
         if sys.platform != "darwin":
             return ""
         uid = os.getuid()
-        shown = await self._ask("launchctl", "print", f"gui/{uid}")
-        if shown is not None and b"session = Aqua" in shown:
-            return ""
+        ask = ("launchctl", "print", f"gui/{uid}")
+        # Some versions of macOS answer root alone; and root who may not be asked is no answer.
+        for command in (ask, ("sudo", "-n", *ask)):
+            found = has_session(await self._run(*command))
+            if found:
+                return ""
+        if found is None:
+            raise OSError("launchctl does not tell whether there is a login session")
         return (
             f"the user with number {uid} has no Aqua session, so that no VM can start: "
             "check automatic login, then log the user in or reboot the Mac when no VM runs"
         )
+
+    async def egress_problem(self, now: datetime) -> str:
+        """What the helper that loads the rules each minute has written; nothing where the fleet has no such rules."""
+        try:
+            text = await asyncio.to_thread(self._egress.read_text)
+            told = datetime.fromtimestamp((await asyncio.to_thread(self._egress.stat)).st_mtime, UTC)
+        except FileNotFoundError:
+            return ""
+        if text.startswith("armed\n") and now - told < _EGRESS_OLD:
+            return ""
+        why = "could not be loaded" if text.startswith("open\n") else "are looked after by nobody"
+        return (
+            f"the packet filter's rules for VMs {why} (last told {told:%Y-%m-%d %H:%M} UTC), so that no VM starts; "
+            "they are loaded again each minute: look at `sudo pfctl -s rules`, or reboot the Mac when no VM runs"
+        )
+
+    async def filevault_problem(self) -> str:
+        if sys.platform != "darwin" or b"FileVault is On" not in await self._must("fdesetup", "status"):
+            return ""
+        return "FileVault is on, so that this Mac waits for a password at its next start and is lost: `sudo fdesetup disable`"
 
     async def _mac(self) -> HostFacts:
         platform_uuid = _UUID.search(await self._must("ioreg", "-rd1", "-c", "IOPlatformExpertDevice"))
@@ -58,7 +88,7 @@ class MacHost:
             booted_at=datetime.fromtimestamp(int(boot[1]), UTC),
             cpus=os.cpu_count() or 1,
             memory_bytes=int(await self._must("sysctl", "-n", "hw.memsize")),
-            os_image=f"macOS {platform.mac_ver()[0]}",
+            os_image=f"macOS {platform.mac_ver()[0]} ({(await self._must('sysctl', '-n', 'kern.osversion')).decode().strip()})",
             kernel=platform.release(),
             address=self._address,
             hostname=socket.gethostname(),
@@ -88,8 +118,18 @@ class MacHost:
         return out
 
     async def _ask(self, *command: str) -> bytes | None:
+        ended = await self._run(*command)
+        return ended.out if ended.code == 0 else None
+
+    async def _run(self, *command: str) -> Ended:
         try:
-            ended = await run_program(command, seconds=_SECONDS)
+            return await run_program(command, seconds=_SECONDS)
         except ProgramTimeoutError as error:
             raise OSError(str(error)) from error
-        return ended.out if ended.code == 0 else None
+
+
+def has_session(ended: Ended) -> bool | None:
+    """Whether launchctl shows a graphical session; None where it does not tell. (pure)"""
+    if ended.code == 0:
+        return b"session = Aqua" in ended.out
+    return False if b"Could not find domain" in ended.out + ended.err else None

@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 __all__ = [
+    "Download",
     "Liveness",
     "PullError",
     "Resources",
@@ -57,6 +58,13 @@ class Vm(msgspec.Struct, frozen=True):
     size_gb: float = 0.0
 
 
+class Download(msgspec.Struct, frozen=True):
+    """The disk that a pull writes: the bytes that are on this Mac's disk, and the size that it has with its holes."""
+
+    here: int
+    size: int
+
+
 class Resources(msgspec.Struct, frozen=True):
     cpu: int | None = None
     memory_mb: int | None = None
@@ -72,7 +80,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Tart(Protocol):
-    """The VMs of one Mac. Every call ends within a deadline of its own; a call that fails raises TartError."""
+    """The VMs of one Mac. Every call but a pull ends within a deadline of its own; a call that fails raises TartError."""
 
     async def version(self) -> str: ...
 
@@ -81,7 +89,15 @@ class Tart(Protocol):
         ...
 
     async def pull(self, image: str) -> None:
-        """Fetch an image into the cache; repeating it costs little."""
+        """Fetch an image into the cache, for as long as that takes; repeating it costs little. Cancelling it ends it."""
+        ...
+
+    async def downloads(self) -> dict[str, Download]:
+        """The disks that pulls write now, and those that clones pass through for a moment, by a name that stays the same."""
+        ...
+
+    async def flush(self, name: str) -> None:
+        """What the VM's files hold survives a power cut."""
         ...
 
     async def clone(self, source: str, name: str) -> None:

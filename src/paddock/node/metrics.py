@@ -8,6 +8,8 @@ __all__ = ["AgentMetrics"]
 
 _BUCKETS = (0.5, 1, 2, 5, 10, 20, 40, 60, 120, 300, 600, 1200)
 
+_PULL_BUCKETS = (10, 60, 300, 600, 1200, 3600, 2 * 3600, 6 * 3600, 12 * 3600, 24 * 3600)
+
 
 class AgentMetrics:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
@@ -25,7 +27,13 @@ class AgentMetrics:
         )
         self.pulls = Counter("paddock_node_pulls", "Pulls of images, by result.", ["result"], registry=self.registry)
         self.pull_seconds = Histogram(
-            "paddock_node_pull_seconds", "How long a pull took.", buckets=_BUCKETS, registry=self.registry
+            "paddock_node_pull_seconds", "How long a pull took.", buckets=_PULL_BUCKETS, registry=self.registry
+        )
+        self.leaked = Counter(
+            "paddock_node_vm_slots_leaked",
+            "Seats for VMs that macOS did not give back, by macOS.",
+            ["os"],
+            registry=self.registry,
         )
         self.disk_free = Gauge("paddock_node_disk_free_bytes", "Free space for VMs.", registry=self.registry)
         self.adopted = Counter("paddock_node_vms_adopted", "VMs that a new agent found alive.", registry=self.registry)

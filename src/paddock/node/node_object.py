@@ -10,7 +10,7 @@ from paddock.base.clock import rfc3339
 from paddock.kube.builtin import NodeCondition
 from paddock.node.host import HostFacts
 from paddock.node.names import GOLDEN_LABEL
-from paddock.node.pods import VM_RESOURCE, Offer
+from paddock.node.pods import VM_RESOURCE, Offer, Refusal
 from paddock.node.settings import AgentSettings
 
 __all__ = ["OTHER_CLUSTER_VMS", "Health", "conditions", "label_changes", "new_node", "node_labels", "node_status"]
@@ -24,9 +24,10 @@ _PODS: Final = 10
 class Health(msgspec.Struct, frozen=True):
     """What can be wrong with a Mac, each a sentence with its remedy, or empty."""
 
-    not_ready: str = ""
+    not_ready: Refusal | None = None
     disk_pressure: str = ""
     slots_leaked: str = ""
+    slots_leak_often: str = ""
     long_uptime: str = ""
     clock_skew: str = ""
     journal_unreadable: str = ""
@@ -95,9 +96,9 @@ def conditions(health: Health, before: Iterable[NodeCondition], now: datetime) -
     return [
         condition(
             "Ready",
-            not health.not_ready,
-            "NoSession" if health.not_ready else "AgentReady",
-            health.not_ready or "the agent runs, and VMs can start",
+            health.not_ready is None,
+            health.not_ready.reason if health.not_ready is not None else "AgentReady",
+            health.not_ready.message if health.not_ready is not None else "the agent runs, and VMs can start",
         ),
         condition("MemoryPressure", False, "VMsHaveTheirOwnMemory", "each VM has its memory for itself"),
         condition(
@@ -112,6 +113,12 @@ def conditions(health: Health, before: Iterable[NodeCondition], now: datetime) -
             bool(health.slots_leaked),
             "RebootNeeded" if health.slots_leaked else "SlotsFree",
             health.slots_leaked or "macOS grants VMs as it should",
+        ),
+        condition(
+            "VMSlotsLeakOften",
+            bool(health.slots_leak_often),
+            "MacOSBuild" if health.slots_leak_often else "SlotsStay",
+            health.slots_leak_often or "no macOS of this Mac lost more than one VM's seat within a day",
         ),
         condition(
             "LongUptime",

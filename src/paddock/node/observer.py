@@ -81,7 +81,7 @@ class VmObserver:
             return pull
         if (seat := context.seat_problem(self._uid)) is not None:
             return seat
-        return Refusal("NoSession", context.session_problem) if context.session_problem else None
+        return context.start_problem
 
     async def _machine(self, facts: Facts, entry: Entry) -> Facts:
         context, now = self._context, self._context.clock.monotonic()

@@ -18,6 +18,8 @@ __all__ = ["PodStatusWriter"]
 
 _CONTRADICTED: Final = 10.0
 """So long the cache may be behind what was written."""
+_TEXTS_EVERY: Final = 60.0
+"""A text that counts seconds or gigabytes is written so often, and with every change beside it."""
 
 
 class PodStatusWriter:
@@ -55,7 +57,8 @@ class PodStatusWriter:
             waiting = Refusal("VMCloning", "the VM is cloned from its image")
         status = report(entry, guest, waiting, self._context.host.address)
         now = self._context.clock.monotonic()
-        same = status == self._told or _but_message(status) == _but_message(self._told)
+        texts_alone = _but_message(status) == _but_message(self._told) and now - self._told_at < _TEXTS_EVERY
+        same = status == self._told or texts_alone
         # A control plane says of all Pods of a silent Node that they are not ready, and takes it back for none.
         if same and not (now - self._told_at >= _CONTRADICTED and _contradicts(facts.pod, status)):
             return
@@ -111,7 +114,7 @@ def _contradicts(pod: Pod, status: Json) -> bool:
 
 
 def _but_message(status: Json | None) -> Any:
-    """A status without the texts that count seconds: those alone are no reason to write."""
+    """A status without its texts, some of which change all the time."""
     if status is None:
         return None
     state: dict[str, Any] = status["containerStatuses"][0]["state"]

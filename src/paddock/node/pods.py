@@ -45,11 +45,12 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """What the Node offers to Pods in all."""
+    """What the Node offers to Pods in all. `fewer` says why it has fewer seats for VMs than a Mac has."""
 
     cpu_milli: int
     memory_bytes: int
     vms: int
+    fewer: str = ""
 
 
 class TokenSource(msgspec.Struct, frozen=True):
@@ -100,9 +101,10 @@ def admission(pod: Pod, offer: Offer, others: Iterable[Entry], *, ending: int, p
     if pressure:
         return Refusal("NodeUnderPressure", f"the Mac takes no new Pods: {pressure}")
     present = list(others)
-    if sum(each.seats for each in present) - ending + min(seats_of(pod), offer.vms) > offer.vms:
-        names = ", ".join(sorted(f"{each.namespace}/{each.name}" for each in present))
-        return Refusal(f"OutOf{VM_RESOURCE}", f"a Mac runs {offer.vms} VMs at most, and these Pods have them: {names}")
+    if sum(each.seats for each in present) - ending + max(1, min(seats_of(pod), offer.vms)) > offer.vms:
+        names = ", ".join(sorted(f"{each.namespace}/{each.name}" for each in present)) or "none"
+        most = offer.fewer or f"a Mac runs {offer.vms} VMs at most"
+        return Refusal(f"OutOf{VM_RESOURCE}", f"{most}; the Pods that have a seat: {names}")
     wanted = resources_of(pod)
     used_cpu = sum((each.cpu or 0) for each in present) * 1000
     used_memory = sum((each.memory_mb or 0) for each in present) * 1024**2

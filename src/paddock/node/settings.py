@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from paddock.kube.version import KUBERNETES
+
 __all__ = ["AgentSettings"]
 
 _SCRIPT = "/Volumes/My Shared Files/env/guest.sh"
@@ -31,7 +33,7 @@ class AgentSettings:
     namespace: str | None = None
     provider_id: str = ""
     labels: dict[str, str] = field(default_factory=dict)
-    kubelet_version: str = "v1.34.0-paddock"
+    kubelet_version: str = f"{KUBERNETES}-paddock"
     max_vms: int = 2
     reserve_memory_mb: int = 2048
     runner_archive: Path | None = None

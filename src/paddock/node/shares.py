@@ -2,6 +2,9 @@
 
 `status` is hostile: a job's code may put anything there. Only regular files are read, never through a link, at most a few
 kilobytes, and only words that we know are believed.
+
+Everybody may enter both, because the guest's user need not have the number of the host's, and virtiofs may compare the two. On
+the host nobody gets that far: the folders around them (the journal's, the volume's) are open to the agent's user alone.
 """
 
 import re
@@ -25,6 +28,9 @@ _MARK = re.compile(r"\d{1,12} (?:waiting|starting|listening|running|finishing)")
 _CODE = re.compile(r"\d{1,3}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHORT: Final = 256
+_READABLE: Final = 0o644
+_ENTERED: Final = 0o755
+_WRITABLE: Final = 0o777
 
 
 class Guest(msgspec.Struct, frozen=True):
@@ -62,17 +68,17 @@ class Shares:
         if anew:
             await self._files.remove(self.env)
             await self._files.remove(self.status)
-        await self._files.make_folder(self.env)
-        await self._files.make_folder(self.status)
-        await self._files.write(self.env / "env", environment(variables).encode())
+        await self._files.make_folder(self.env, mode=_ENTERED)
+        await self._files.make_folder(self.status, mode=_WRITABLE)
+        await self._files.write(self.env / "env", environment(variables).encode(), mode=_READABLE)
         if runner_archive is not None:
             await self._files.copy(runner_archive, self.env / "runner.tar.gz")
         # Last, because the guest starts as soon as it finds the script.
-        await self._files.write(self.env / "guest.sh", script, mode=0o755)
+        await self._files.write(self.env / "guest.sh", script, mode=_ENTERED)
 
     async def hand_over(self, config: Secret) -> None:
         """Give the guest its job: one rename, so that it has the whole config or none."""
-        await self._files.write(self.env / "job", config.reveal().encode() + b"\n")
+        await self._files.write(self.env / "job", config.reveal().encode() + b"\n", mode=_READABLE)
 
     async def handed(self) -> bool:
         return await self._files.exists(self.env / "job")
@@ -82,7 +88,7 @@ class Shares:
         await self._files.remove(self.env / "job")
 
     async def ask_to_halt(self) -> None:
-        await self._files.write(self.env / "stop", b"stop\n")
+        await self._files.write(self.env / "stop", b"stop\n", mode=_READABLE)
 
     async def guest(self) -> Guest:
         """What the guest says now. Never raises: a share that cannot be read is `readable=False`."""

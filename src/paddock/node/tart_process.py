@@ -1,8 +1,10 @@
 """The real `tart`: a program that is run, with a deadline for each command."""
 
 import asyncio
+import fcntl
 import os
 import re
+import sys
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -11,7 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from paddock.base.processes import process_exists
+from paddock.base.programs import Ended, ProgramTimeoutError, run_program
 from paddock.node.machines import (
+    Download,
     Liveness,
     PullError,
     Resources,
@@ -23,18 +27,25 @@ from paddock.node.machines import (
     VmRunningError,
 )
 from paddock.node.process_table import lock_is_held, runs_vm
-from paddock.node.programs import Ended, ProgramTimeoutError, run_program
 
 __all__ = ["TartProcess"]
 
 _QUERY: Final = 30.0
-_PULL: Final = 1200.0
 _COPY: Final = 300.0
 _SET: Final = 60.0
 _STOP: Final = 60.0
 _EXEC: Final = 15.0
 _BEGIN: Final = 5.0
 _STOP_TIMEOUT: Final = 30
+_OPTIONS: Final = (
+    "--no-graphics",
+    # A clipboard that guests share with their host is one that they share with each other.
+    "--no-clipboard",
+    "--no-audio",
+    # A clone that is thrown away needs no sync: after a power cut no clone is run again.
+    "--root-disk-opts",
+    "caching=cached,sync=none",
+)
 _WRAPPER = re.compile(r"(\d+) (.+)")
 
 
@@ -46,7 +57,7 @@ class TartProcess:
         program: Path,
         home: Path,
         *,
-        options: tuple[str, ...] = ("--no-graphics", "--root-disk-opts", "caching=cached"),
+        options: tuple[str, ...] = _OPTIONS,
         environ: Mapping[str, str] | None = None,
         softnet: Path | None = None,
     ) -> None:
@@ -117,9 +128,21 @@ class TartProcess:
 
     async def pull(self, image: str) -> None:
         try:
-            await self._tart("pull", image, "--concurrency", "4", seconds=_PULL)
+            # 90 GB take a day on a slow line: whoever waits sees by `downloads` whether it gets on.
+            await self._tart("pull", image, "--concurrency", "4", seconds=None)
         except TartError as error:
             raise PullError(str(error)) from error
+
+    async def downloads(self) -> dict[str, Download]:
+        return await asyncio.to_thread(_disks_in, self._home / "tmp")
+
+    async def flush(self, name: str) -> None:
+        try:
+            await asyncio.to_thread(_flush, self._home / "vms" / name)
+        except FileNotFoundError as error:
+            raise VmMissingError(f"the VM {name} is not there") from error
+        except OSError as error:
+            raise TartError(f"the disk of {name} cannot be flushed: {error.strerror}") from error
 
     async def clone(self, source: str, name: str) -> None:
         await self._tart("clone", source, name, seconds=_COPY)
@@ -181,19 +204,22 @@ class TartProcess:
         except VmMissingError:
             return
 
-    async def _tart(self, *words: str, seconds: float) -> Ended:
+    async def _tart(self, *words: str, seconds: float | None) -> Ended:
         ended = await self._run(*words, seconds=seconds)
         if ended.code == 0:
             return ended
         said = _last_line(ended.err) or _last_line(ended.out) or "without a word"
         text = f"tart {words[0]} ended with {ended.code}: {said}"
-        if "is running" in said or "already running" in said:
-            raise VmRunningError(text)
-        if ended.code == 2:
-            raise VmMissingError(text)
-        raise TartError(text)
+        # The code first: a text may name a VM or an image of any name.
+        match ended.code:
+            case 2:
+                raise (VmRunningError if "already running" in said else VmMissingError)(text)
+            case 1 if said.endswith("is running"):
+                raise VmRunningError(text)
+            case _:
+                raise TartError(text)
 
-    async def _run(self, *words: str, seconds: float) -> Ended:
+    async def _run(self, *words: str, seconds: float | None) -> Ended:
         try:
             return await run_program((self._program, *words), seconds=seconds, env=self._env)
         except ProgramTimeoutError as error:
@@ -210,6 +236,34 @@ def _vm(line: dict[str, Any]) -> Vm:
         size = 0.0
     running = bool(line.get("Running")) or line.get("State") == "running"
     return Vm(str(line["Name"]), "local" if str(line["Source"]).lower() == "local" else "OCI", running, size)
+
+
+def _flush(folder: Path) -> None:
+    """On a Mac fsync leaves the bytes in the drive's own memory: F_FULLFSYNC asks the drive to write them."""
+    for path in (*sorted(folder.iterdir()), folder):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if sys.platform == "darwin" and path != folder:
+                fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            else:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _disks_in(folder: Path) -> dict[str, Download]:
+    """A pull writes its disk here, as long as the image from its first moment and full of holes. Nothing of VMs that run."""
+    found: dict[str, Download] = {}
+    try:
+        for entry in os.scandir(folder):
+            try:
+                facts = os.lstat(Path(entry.path) / "disk.img")
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # it was renamed to its place meanwhile
+            found[f"{facts.st_ino}"] = Download(facts.st_blocks * 512, facts.st_size)
+    except FileNotFoundError:
+        pass
+    return found
 
 
 def _last_line(raw: bytes) -> str:

@@ -131,6 +131,11 @@ class _Inside:
         if self.task is not None:
             self.task.cancel()
 
+    def session_ended(self) -> None:
+        """VMs belong to the user's session, and end with it."""
+        for name in self.tart.running():
+            self.tart.crash(name)
+
     async def end_agent(self) -> None:
         """The job ended. VMs go on."""
         if self.task is not None:
@@ -142,6 +147,7 @@ class _Inside:
         await self.end_agent()
         if self.dark in self.mac.on_power_off:
             self.mac.on_power_off.remove(self.dark)
+            self.mac.on_session_end.remove(self.session_ended)
 
 
 class SimulatedAgents:
@@ -197,6 +203,7 @@ class SimulatedAgents:
             await inside.end_agent()
             inside.boots = mac.boots
             inside.tart.power_on()
+        inside.host.no_session = "" if mac.session else f"user {mac.username} has no Aqua session on the console"
         now = self._world.clock.monotonic()
         if inside.task is not None and inside.task.done() and inside.again_at == float("inf"):
             inside.again_at = now + _THROTTLE
@@ -229,6 +236,8 @@ class SimulatedAgents:
         tart.keep(disk, data / "tart.json")
         inside = _Inside(mac, mac.install, mac.boots, mac_disk, disk, host, tart)
         mac.on_power_off.append(inside.dark)
+        mac.on_session_end.append(inside.session_ended)
+        mac.virtual_machines = lambda: len(tart.running())
         return inside
 
     async def _agent(self, inside: _Inside, arguments: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ from paddock.base.clock import Clock
 from paddock.clients.scaleway import Credentials
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, ReportStep
+from paddock.hosts.bootstrap.errors import FailureKind
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.cloud.state import Host as CloudHost
 
@@ -46,8 +47,12 @@ class FakeMacs:
     silent: set[str] = field(default_factory=set)
     """Hosts that do not answer SSH at all: each attempt takes as long as the real one is patient."""
     patience: float = 300.0
+    refusing: set[str] = field(default_factory=set)
+    """Hosts that shut our address out after failed logins, until the cloud reboots them."""
     soft_reboots: list[str] = field(default_factory=list)
     """Hosts that were asked over SSH to reboot, and did."""
+    kicks: list[str] = field(default_factory=list)
+    """Hosts whose user was logged in anew."""
     forgiven: list[str] = field(default_factory=list)
     """Hosts whose failed dials were forgotten, because they were rebooted or reinstalled."""
 
@@ -56,6 +61,7 @@ class FakeMacs:
         cloud.on_reboot.append(self._rebooted)
 
     def _rebooted(self, host: CloudHost) -> None:
+        self.refusing.discard(host.id)
         if host.id in self.healed_by_reboot:
             self.broken.discard(host.id)
 
@@ -96,6 +102,14 @@ class FakeBootstrap:
 
     restart_agent = update
 
+    async def kick_session(
+        self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
+    ) -> Bootstrapped | BootstrapFailed:
+        outcome = await self._work(machine, host, progress, credentials)
+        if isinstance(outcome, Bootstrapped):
+            self._macs.kicks.append(host.spec.server_id)
+        return outcome
+
     async def soft_reboot(
         self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
     ) -> Bootstrapped | BootstrapFailed:
@@ -127,6 +141,8 @@ class FakeBootstrap:
         if server_id in self._macs.silent:
             await self._clock.sleep(self._macs.patience)
             return BootstrapFailed("reach ssh", "nothing answers", "")
+        if server_id in self._macs.refusing:
+            return BootstrapFailed("reach ssh", "the connection was refused", "", FailureKind.REFUSED)
         install = 1
         if self._cloud is not None:
             mac = self._cloud.state.hosts.get(server_id)

@@ -27,7 +27,7 @@ async def first_fleet(client: Client, namespace: str, hosts: int, zone: str) -> 
         await client.create(fleet)
 
 
-async def first_pool(client: Client, namespace: str, hosts: int, job_source: JobSource = "Webhook") -> None:
+async def first_pool(client: Client, namespace: str, hosts: int, job_source: JobSource) -> None:
     """A pool of warm runners on the first fleet, which grows with the jobs."""
     pool = RunnerPool(
         metadata=ObjectMeta(name="macos", namespace=namespace),

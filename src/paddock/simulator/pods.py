@@ -23,6 +23,7 @@ from paddock.clients.dispatch.poll_client import Drained, PollClient, Refused, S
 from paddock.kube.builtin import Pod, reference_to
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError, NotFoundError, TransportError, UnavailableError
+from paddock.node.guest import RUNNER_TOO_OLD
 from paddock.runners.api import AUDIENCE, POLLER, RUNNER, RUNNER_LABEL
 from paddock.simulator.github.sessions import RunnerGoneError, RunnerRefusedError, RunnerSession
 
@@ -45,6 +46,8 @@ class Hang(StrEnum):
     HANGS_AFTER_JOB = "hangs after its job"
     DIES_IN_JOB = "dies in its job"
     STANDS_STILL = "stands still in its job"
+    RETRIES_NOISILY = "retries noisily"
+    TOO_OLD = "is too old"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +192,12 @@ class SimulatedPods:
         if mishap is Hang.NEVER_REGISTERS:
             await self._clock.sleep(float("inf"))
         await self._running(pod)
+        if mishap is Hang.TOO_OLD:
+            return RUNNER_TOO_OLD, "Runner version is deprecated and cannot receive messages."
+        while mishap is Hang.RETRIES_NOISILY:
+            # It cannot connect, and each retry is a line in its log: the mark moves for ever, and no worker comes.
+            await self._report(http, token, f"{int(self._clock.now().timestamp())} listening")
+            await self._clock.sleep(max(1.0, self._pace.scaled(self._pace.register)))
         await self._clock.sleep(self._pace.scaled(self._pace.register * self._rng.uniform(0.7, 1.6)))
         session: RunnerSession | None = None
         try:
@@ -221,7 +230,7 @@ class SimulatedPods:
             await self._clock.sleep(float("inf"))
         return 0, f"job {job.job_id} done"
 
-    async def _report(self, http: httpx2.AsyncClient, token: "_Token", mark: int) -> None:
+    async def _report(self, http: httpx2.AsyncClient, token: "_Token", mark: int | str) -> None:
         url = f"{self._url.rstrip('/')}/api/internal/runners/pods/progress"
         headers = {"Authorization": f"Bearer {token.current().reveal()}"}
         with suppress(httpx2.HTTPError):  # a mark that is lost is made up for by the next

@@ -1,12 +1,22 @@
-"""What becomes of a Mac's host once its machine is deleted, as it is said before anybody agrees to it. Pure."""
+"""Giving a Mac back, for the page and the commands: what becomes of its host, as it is said before anybody agrees to it,
+and the deed.
+"""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from paddock.hosts.delete import RecordRelease, SkipRelease, ending
-from paddock.views.finding import Mac
+from paddock.hosts.api import ScalewayAppleSiliconMachine
+from paddock.hosts.cluster_api import machine_owner, machine_resource
+from paddock.hosts.delete import RELEASE_POLICY, RecordRelease, SkipRelease, ending
+from paddock.hosts.disruption import FORCE
+from paddock.kube.builtin import Pod
+from paddock.kube.client import Client
+from paddock.kube.reader import FreshReader
+from paddock.runners.api import RUNNER_LABEL
+from paddock.views.finding import Mac, busy_pods
 
-__all__ = ["Fate", "fate"]
+__all__ = ["Fate", "JobsCameError", "fate", "give_back"]
 
 _ANY_POOL = "pool-"
 """Which pool is the operator's business: here it counts only that there is one."""
@@ -47,3 +57,38 @@ def fate(mac: Mac, *, terminate: bool = False) -> Fate:
 
 def _end(*, for_good: bool) -> str:
     return "is deleted at the cloud" if for_good else "is wiped and goes back to the pool"
+
+
+class JobsCameError(Exception):
+    """Pods work there whose end nobody was shown, so that nothing was changed."""
+
+    def __init__(self, pods: Sequence[Pod]) -> None:
+        super().__init__(", ".join(pod.metadata.name for pod in pods))
+        self.pods = pods
+
+
+async def give_back(
+    client: Client, machine: ScalewayAppleSiliconMachine, *, shown: Collection[str], terminate: bool = False
+) -> None:
+    """Delete the machine. `shown` are the uids of the Pods that a person was shown and gives up; JobsCameError where others work.
+
+    Force names those that still work and no other, so that a job which comes after this look is waited for. Died between
+    the marks and the deletion: they count only for a machine that is deleted, and the next attempt writes its own.
+    """
+    meta, kind = machine.metadata, ScalewayAppleSiliconMachine
+    pods = await FreshReader(client).list(Pod, label_selector=f"{RUNNER_LABEL}=true")
+    working = busy_pods(pods.items, meta.name)
+    if came := [pod for pod in working if pod.metadata.uid not in shown]:
+        raise JobsCameError(came)
+    given_up = ",".join(sorted(pod.metadata.uid for pod in working))
+    # The uid in each write: a machine that was made anew under the name is another one, and is not meant.
+    marks = {FORCE: given_up or None, **({RELEASE_POLICY: "terminate"} if terminate else {})}
+    if any(meta.annotations.get(name) != value for name, value in marks.items()):
+        marked = {"metadata": {"uid": meta.uid, "annotations": marks}}
+        await client.merge_patch(kind, meta.name, marked, namespace=meta.namespace)
+    owner = machine_owner(machine)
+    if owner is not None:
+        resource = machine_resource(owner.api_version.rpartition("/")[2])
+        await client.delete(resource, owner.name, meta.namespace, uid=owner.uid)
+    else:
+        await client.delete(kind, meta.name, meta.namespace, uid=meta.uid)

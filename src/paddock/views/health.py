@@ -120,7 +120,7 @@ def survey(
         *of_capacity(summary, pools, pods, nodes, now),
         *of_lost_runners(pods, nodes),
         *of_runners(summary, impact=POOL, unheard=UNSERVED),
-        *of_processes(told, hosts),
+        *of_processes(told, hosts, machines),
         *of_stalled((("machine", machines), ("host", hosts), ("fleet", fleets), ("pool", pools))),
         *of_fleets(fleets),
         *folded([*of_machines(machines, hosts, now), *of_nodes(machines, nodes or (), now)], "machines"),

@@ -23,6 +23,10 @@ _WHAT = {
         "runners died in the middle of their jobs",
         "GitHub fails such a job ten minutes later; look at the memory of the VMs and at what the job does",
     ),
+    "runner_too_old": (
+        "runners were refused by GitHub, because their version is too old, and got no job",
+        "their pool tries one runner at a time; put a newer runner into its image",
+    ),
     "still_in_job": (
         "runners stand still in the middle of their jobs: their guests say so, and have seen nothing move for ten minutes",
         "nothing is ended, since GitHub says that they work; look at the job's log and cancel it there",
@@ -68,5 +72,5 @@ def _problem(trouble: RunnerTrouble, impact: int) -> Problem:
         since=trouble.since,
         doing=then,
         commands=(f"paddock why pod {trouble.pod}", f"paddock logs {trouble.pod}", "paddock get heals"),
-        runbook="PaddockHealsSustained",
+        runbook="PaddockRunnersTooOld" if trouble.kind == "runner_too_old" else "PaddockHealsSustained",
     )

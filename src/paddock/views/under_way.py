@@ -28,7 +28,9 @@ Machine = ScalewayAppleSiliconMachine
 
 _UNDER_WAY: Final = timedelta(minutes=20)
 """A step of a Mac's life that takes longer than this is looked at; a reinstall may take half an hour."""
-_YOUNG_REASONS: Final = frozenset({"", "Adopting", "Adopted", "Claiming", "Verifying", "Bootstrapping", "HostNotReady"})
+_YOUNG_REASONS: Final = frozenset(
+    {"", "Adopting", "Adopted", "Claiming", "Verifying", "Bootstrapping", "HostNotReady", "HostBeingWiped"}
+)
 POOL_UNDER_WAY: Final = frozenset({"Starting", "Draining", "Rolling", "ScalingDown"})
 _NO_IMPACT: Final = 0
 
@@ -71,7 +73,7 @@ def _machines(machines: Sequence[Machine], hosts: Sequence[Host], now: datetime)
         ready = get_condition(machine.status.conditions, "Ready")
         turned = ready.last_transition_time if ready is not None else None
         kind = "being deleted" if meta.deletion_timestamp is not None else "on its way"
-        why = partial(why_machine, machine, hosts, machines, now)
+        why = partial(why_machine, machine, hosts, now)
         since = meta.deletion_timestamp or turned or meta.creation_timestamp
         yield Found(_NO_IMPACT, kind, since, why, f"paddock why machine {meta.name}")
 

@@ -11,21 +11,18 @@ from typing import Final, Literal
 from paddock.base.explanation import span
 from paddock.base.logs import get_logger
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.cluster_api import machine_owner, machine_resource
-from paddock.hosts.disruption import FORCE
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.client import Client
 from paddock.kube.events import EventRecorder
 from paddock.kube.objects import KubeObject
-from paddock.kube.reader import FreshReader
 from paddock.runners.api import OPERATOR_DRAIN_LABEL, OWNER_LABEL, RUNNER_LABEL
 from paddock.views.cordon import cordon_change, operators_cordon
 from paddock.views.finding import Mac, busy_pods, find_mac, works
-from paddock.views.giving_back import fate
+from paddock.views.giving_back import fate, give_back
 from paddock.web.finding import find_pod, job_on
 from paddock.web.page_data import PageData
 
-__all__ = ["VERBS", "ActionPlan", "Actor", "ChangedError", "Verb", "offered", "plan"]
+__all__ = ["VERBS", "ActionPlan", "Actor", "Verb", "offered", "plan"]
 
 log = get_logger("page")
 
@@ -44,10 +41,6 @@ _LOST: Final[Mapping[str, str]] = {
     "terminated": "It cannot be undone: the cloud deletes the Mac.",
     "kept": "It cannot be undone: the machine is gone.",
 }
-
-
-class ChangedError(Exception):
-    """Something is running there that the plan did not show: show the plan again, and ask again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,15 +213,14 @@ class Actor:
 
     def __init__(self, client: Client, recorder: EventRecorder | None = None) -> None:
         self._client = client
-        self._fresh = FreshReader(client)
         self._recorder = recorder
 
     async def act(self, plan: ActionPlan, *, who: str, why: str, shown: frozenset[str]) -> None:
-        """Do it. `shown` are the Pods whose end the person was shown. Errors of the API are the caller's."""
+        """Do it. `shown` are the Pods whose end the person was shown; JobsCameError where others work. Errors of the API are
+        the caller's.
+        """
         assert plan.about is not None
         assert not plan.refused
-        if not set(plan.ended_pods) <= shown:
-            raise ChangedError
         await self._do(plan, why, shown)
         log.warning("a person acted", who=who, action=plan.verb, on=plan.name, why=why, ends=list(plan.ends))
         if self._recorder is not None:
@@ -242,17 +234,8 @@ class Actor:
         # The uid in each patch: an object that was made anew under the name is another one, and is not meant.
         match plan.verb:
             case "release":
-                await self._nothing_new_runs(meta.name, shown)
                 assert isinstance(plan.about, ScalewayAppleSiliconMachine)
-                owner = machine_owner(plan.about)
-                if shown:  # the jobs that end were listed, and a person gave them up
-                    forced = {"metadata": {"uid": meta.uid, "annotations": {FORCE: "true"}}}
-                    await client.merge_patch(ScalewayAppleSiliconMachine, meta.name, forced, namespace=meta.namespace)
-                if owner is not None:
-                    resource = machine_resource(owner.api_version.rpartition("/")[2])
-                    await client.delete(resource, owner.name, meta.namespace, uid=owner.uid)
-                else:
-                    await client.delete(ScalewayAppleSiliconMachine, meta.name, meta.namespace, uid=meta.uid)
+                await give_back(client, plan.about, shown=shown)
             case "quarantine" | "unquarantine":
                 reason = (why or "no reason was given") if plan.verb == "quarantine" else None
                 change = {"metadata": {"uid": meta.uid}, "spec": {"quarantine": reason}}
@@ -263,9 +246,3 @@ class Actor:
             case "drain-pod":
                 marked = {"metadata": {"uid": meta.uid, "labels": {OPERATOR_DRAIN_LABEL: "true"}}}
                 await client.merge_patch(Pod, meta.name, marked, namespace=meta.namespace)
-
-    async def _nothing_new_runs(self, node: str, shown: frozenset[str]) -> None:
-        pods = await self._fresh.list(Pod, label_selector=f"{RUNNER_LABEL}=true")
-        now = {pod.metadata.uid for pod in busy_pods(pods.items, node)}
-        if now - shown:
-            raise ChangedError

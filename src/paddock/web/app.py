@@ -18,8 +18,9 @@ from starlette.types import ASGIApp
 from paddock.base.metrics import CONTENT_TYPE_LATEST, CollectorRegistry, exposition
 from paddock.kube.errors import KubeError
 from paddock.runners.ledger import LedgerError
+from paddock.views.giving_back import JobsCameError
 from paddock.web import misc_pages, object_pages
-from paddock.web.actions import Actor, ChangedError, plan
+from paddock.web.actions import Actor, plan
 from paddock.web.assets import serve_asset
 from paddock.web.compression import packed, takes_packed
 from paddock.web.faults import FaultPanel
@@ -56,7 +57,6 @@ class Pages:
     actor: Actor | None = None
     faults: FaultPanel | None = None
     runbooks: Runbooks = field(default_factory=Runbooks)
-    pool_prefix: str = ""
     past: bool = False
     """Whether the ledger keeps the fleet's past, and its routes are served beside the pages."""
 
@@ -179,7 +179,7 @@ class _Handlers:
         async def answer(request: Request) -> Response:
             name, pages = request.path_params["name"], self._pages
             seen = await pages.watched.look()
-            page = await page_of(kind, name, seen, pages.watched.ledger, pages.pool_prefix)
+            page = await page_of(kind, name, seen, pages.watched.ledger)
             if page is None:
                 lines = timeline(about(seen.events, name))
                 what = (
@@ -255,7 +255,7 @@ class _Handlers:
         shown = frozenset(form.get("shown", "").split(",")) - {""}
         try:
             await pages.actor.act(found, who=visitor.who, why=why, shown=shown)
-        except ChangedError:
+        except JobsCameError:
             return await self._confirm(request, "Another job has started there since. Look at the plan again.", 409)
         except KubeError as error:
             return self._refused(f"the cluster refused it, and nothing was changed: {error}", 409)

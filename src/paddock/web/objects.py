@@ -65,25 +65,21 @@ class ObjectPage:
     currency: str = ""
 
 
-async def page_of(
-    kind: str, name: str, seen: PageData, ledger: LedgerReader | None, pool_prefix: str = ""
-) -> ObjectPage | None:
+async def page_of(kind: str, name: str, seen: PageData, ledger: LedgerReader | None) -> ObjectPage | None:
     """The page, or None where no ledger knows the thing."""
-    page = await _page(kind, name, seen, ledger, pool_prefix)
+    page = await _page(kind, name, seen, ledger)
     if page is None:
         return None
     why = page.why if kind == "pool" else with_stall(page.why, page.conditions)  # a pool's is said by its explainer
     return replace(page, why=why, at=seen.now)
 
 
-async def _page(
-    kind: str, name: str, seen: PageData, ledger: LedgerReader | None, pool_prefix: str
-) -> ObjectPage | None:
+async def _page(kind: str, name: str, seen: PageData, ledger: LedgerReader | None) -> ObjectPage | None:
     match kind:
         case "host":
             return await _with_past(_host(name, seen), name, seen, ledger)
         case "machine":
-            return await _with_past(_machine(name, seen, pool_prefix), name, seen, ledger)
+            return await _with_past(_machine(name, seen), name, seen, ledger)
         case "fleet":
             return _fleet(name, seen)
         case "pool":
@@ -147,7 +143,7 @@ def _host(name: str, seen: PageData) -> ObjectPage | None:
     )
 
 
-def _machine(name: str, seen: PageData, pool_prefix: str) -> ObjectPage | None:
+def _machine(name: str, seen: PageData) -> ObjectPage | None:
     mac = find_mac(name, seen.hosts, seen.machines, seen.nodes)
     machine = mac.machine if mac is not None else None
     if mac is None or machine is None or machine.metadata.name != name:
@@ -174,9 +170,7 @@ def _machine(name: str, seen: PageData, pool_prefix: str) -> ObjectPage | None:
         why_machine(
             machine,
             seen.hosts,
-            seen.machines,
             seen.now,
-            pool_prefix=pool_prefix,
             node=next((node for node in seen.nodes if node.metadata.name == name), None),
         ),
         [fact for fact in facts if fact[1]],

@@ -48,7 +48,7 @@ async def test_dependents_of_custom_objects_follow_too_and_so_do_theirs(api: Api
     await api.make_gadget("grandchild", ownerReferences=owned_by(child))
     await api.delete(f"{api.gadgets}/owner")
     # A real garbage collector learns of a new kind within half a minute.
-    await api.gone(f"{api.configmaps}/child", within=75.0)
+    await api.gone(f"{api.configmaps}/child", within=225.0)
     await api.gone(f"{api.gadgets}/grandchild")
 
 
@@ -120,7 +120,7 @@ async def test_an_orphaning_delete_leaves_the_dependents(api: Api) -> None:
     await collector_has_caught_up(api)
     answer = await api.delete(f"{api.gadgets}/owner", {"propagationPolicy": "Orphan"})
     assert answer.json()["metadata"]["finalizers"] == ["orphan"]
-    await api.gone(f"{api.gadgets}/owner", within=75.0)
+    await api.gone(f"{api.gadgets}/owner", within=225.0)
     child = await api.see(f"{api.configmaps}/child")
     assert "ownerReferences" not in child["metadata"]
     assert "deletionTimestamp" not in child["metadata"]

@@ -59,7 +59,7 @@ async def test_a_deleted_namespace_takes_everything_along(api: Api) -> None:
     assert ending["kind"] == "Namespace"
     assert ending["status"]["phase"] == "Terminating"
     assert ending["metadata"]["deletionTimestamp"]
-    await api.gone(f"/api/v1/namespaces/{name}", within=60.0)
+    await api.gone(f"/api/v1/namespaces/{name}", within=180.0)
     assert await api.names(gadgets) == []
     assert await api.names(maps) == []
 
@@ -93,7 +93,7 @@ async def test_an_ending_namespace_waits_for_finalizers_and_takes_nothing_new(ap
     await api.eventually(inner_is_ending)
     assert (await api.see(f"/api/v1/namespaces/{name}"))["status"]["phase"] == "Terminating"
     await api.patched(f"{maps}/c", {"metadata": {"finalizers": None}})
-    await api.gone(f"/api/v1/namespaces/{name}", within=60.0)
+    await api.gone(f"/api/v1/namespaces/{name}", within=180.0)
 
 
 async def test_the_default_namespace_cannot_be_deleted(api: Api) -> None:

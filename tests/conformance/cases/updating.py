@@ -215,3 +215,33 @@ async def test_labels_must_be_text(api: Api) -> None:
         (api.configmaps, {"metadata": {"name": "c", "labels": {"a": 1}}}),
     ):
         refusal(await api.http.post(path, json=body), 400, "BadRequest")
+
+
+def _pod(**metadata: object) -> dict[str, object]:
+    spec = {"containers": [{"name": "c", "image": "registry.invalid/c"}], "nodeName": "no-such-node"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", **metadata}, "spec": spec}
+
+
+async def test_a_pod_is_replaced_by_its_own_manifest(api: Api) -> None:
+    made = await api.make(api.pods, _pod())
+    answer = await api.http.put(f"{api.pods}/p", json=_pod(labels={"again": "yes"}))
+    assert answer.status_code == 200, answer.text
+    replaced = answer.json()
+    assert replaced["spec"]["priority"] == made["spec"]["priority"]
+    assert replaced["spec"]["preemptionPolicy"] == made["spec"]["preemptionPolicy"]
+    assert replaced["metadata"]["labels"] == {"again": "yes"}
+
+
+async def test_a_pod_is_applied_by_its_own_manifest_again(api: Api) -> None:
+    made = await api.make(api.pods, _pod())
+    applied = await api.applied(f"{api.pods}/p", _pod(labels={"again": "yes"}), "m", force="true")
+    assert applied["spec"]["priority"] == made["spec"]["priority"]
+    assert applied["metadata"]["labels"] == {"again": "yes"}
+    again = await api.applied(f"{api.pods}/p", _pod(), "m", force="true")
+    assert "labels" not in again["metadata"]
+
+
+async def test_a_pods_priority_cannot_change(api: Api) -> None:
+    made = await api.make(api.pods, _pod())
+    made["spec"]["priority"] = 7
+    refusal(await api.http.put(f"{api.pods}/p", json=made), 422, "Invalid")

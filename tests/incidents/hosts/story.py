@@ -43,12 +43,15 @@ async def recorded(fleet: FleetWorld, *server_ids: str) -> None:
     """These hosts were claimed once, by machines that are gone: the ledger knows them as this cluster's own."""
 
     async def there() -> bool:
-        return set(server_ids) <= (await fleet.hosts()).keys()
+        hosts = await fleet.hosts()
+        return all(each in hosts and hosts[each].status.cloud_name for each in server_ids)
 
     await fleet.ready.wait()
     await fleet.eventually("the hosts are in the ledger", there, 600.0)
+    hosts = await fleet.hosts()
     for server_id in server_ids:
-        await fleet.api.merge_patch(Host, server_id, {"spec": {"epoch": 1}}, namespace="default")
+        spec = {"epoch": 1, "lastMachine": hosts[server_id].status.cloud_name}
+        await fleet.api.merge_patch(Host, server_id, {"spec": spec}, namespace="default")
 
 
 async def until_pooled(fleet: FleetWorld, server_id: str, within: float = 7200.0) -> Host:

@@ -245,7 +245,7 @@ async def test_deleting_a_machine_that_ordered_its_host_deletes_the_server(world
     """`TestReconcileDelete_AutoOrderUsesDeleteServer`."""
     fleet = FleetWorld(world, hosts=1, settings=settings())
     await fleet.machine("m-1", source="Order")
-    await fleet.all_ready(1)
+    await fleet.all_ready(1, within=7200)
     server_id = (await one(fleet, "m-1")).status.server_id
     cloud_host(fleet, server_id).deletable_at = fleet.clock.now()
     await fleet.api.delete(Machine, "m-1", "default")

@@ -21,7 +21,6 @@ from paddock.clients.scaleway.credentials import SealedFields, credentials_of
 from paddock.hosts.recovery import Reboot, Retry, Tiers, after_failure
 from paddock.kube.builtin import SecretObject
 from paddock.kube.errors import NotFoundError
-from paddock.kube.objects import ObjectMeta
 from paddock.simulator.cloud import Fault, FaultKind
 from paddock.simulator.fleet_world import POOL, FleetWorld
 from paddock.simulator.process import World
@@ -47,14 +46,13 @@ def test_the_sealed_marker_is_rejected_from_the_vnc_url_too(url: str) -> None:
 @simulated(seeds=2)
 async def test_a_sealed_password_in_the_stored_secret_heals_itself(world: World) -> None:
     """`The controller's recovery gate also treats <sealed> in the staged Secret as missing`."""
-    fleet = FleetWorld(world, hosts=1, settings=settings())
-    await fleet.ready.wait()
-    stale = {"ssh-username": b"m1", "sudo-password": SEALED.encode()}
-    await fleet.api.create(SecretObject(metadata=ObjectMeta(name="m-1-bootstrap", namespace="default"), data=stale))
-    await fleet.machine("m-1")
+    fleet, server_id = await broken_fleet(world)
+    await until_attempts(fleet, 1)
+    change = {"data": {"sudo-password": SEALED.encode()}}
+    await fleet.api.merge_patch(SecretObject, "m-1-bootstrap", change, "default")
+    fleet.macs.broken.clear()
     await fleet.all_ready(1)
     kept = await fleet.api.get(SecretObject, "m-1-bootstrap", "default")
-    server_id = (await one(fleet, "m-1")).status.server_id
     assert kept.data["sudo-password"].decode() == cloud_host(fleet, server_id).password
     assert fleet.macs.wrong_passwords == []
     assert await events(fleet, "CredentialsReclaimed")

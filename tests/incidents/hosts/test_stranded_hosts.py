@@ -63,7 +63,8 @@ async def test_the_sweep_reclaims_exactly_the_stranded_host_in_our_namespace(wor
 
     await fleet.eventually("the inventory has seen them all", mirrored, within=60)
     # The machine of the lost host is gone, and nothing but our ledger knows that there was one.
-    await fleet.api.merge_patch(Host, lost, {"spec": {"epoch": 1}}, namespace="default")
+    last = {"epoch": 1, "lastMachine": cloud_host(fleet, lost).name}
+    await fleet.api.merge_patch(Host, lost, {"spec": last}, namespace="default")
     claimant = await one(fleet, f"{OURS}claiming")
     claim = {
         "machineNamespace": "default",
@@ -104,7 +105,7 @@ class Scripted:
 async def test_a_host_adopted_since_the_scan_is_not_reclaimed() -> None:
     """`a host adopted since the scan is not reclaimed (the re-check)`: nobody on the first read, an owner on the second."""
     lost = host(cloud_name=f"{OURS}m-1", state="stranded")
-    lost = replace(lost, spec=replace(lost.spec, epoch=1))
+    lost = replace(lost, spec=replace(lost.spec, epoch=1, last_machine=f"{OURS}m-1"))
     shown = server(f"{OURS}m-1")
     adopter = machine(f"{OURS}m-1", server_id=SERVER_ID)
     bystander = machine(f"{OURS}m-9", uid="cccccccc-cccc-4ccc-8ccc-cccccccccccc")

@@ -1,6 +1,5 @@
-"""The incidents of the runner subsystem are told on a real Postgres."""
+"""The incidents of the runner subsystem are told to the dispatch over a real Postgres."""
 
-from integration.conftest import bench, schemas, server
 from integration.runners.dispatch.conftest import rig
 
-__all__ = ["bench", "rig", "schemas", "server"]
+__all__ = ["rig"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +22,7 @@ from integration.identity.test_a_mac_is_a_node import (
     request,
     world,
 )
+from structlog.testing import capture_logs
 from unit.hosts.bootstrap.clusters import running_cluster
 
 from paddock.base.clock import rfc3339
@@ -31,7 +33,7 @@ from paddock.hosts.bootstrap.node_access import IdentityKind, NodeAccess, NodeAc
 from paddock.hosts.bootstrap.node_certificate import CSR
 from paddock.hosts.bootstrap.revocation import REVOKED, RevokedNodes
 from paddock.hosts.node_policies import node_policies
-from paddock.kube.builtin import ConfigMap, Node, ServiceAccount
+from paddock.kube.builtin import ConfigMap, Node, Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.errors import UnauthorizedError
 from paddock.kube.objects import ObjectMeta
@@ -220,3 +222,36 @@ def test_the_policy_refuses_everything_that_a_node_may_write() -> None:
         ("resource.k8s.io", "resourceslices"),
     }
     assert covered == may_write
+
+
+def _levels(said: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [line["log_level"] for line in said if line["event"] == "refused"]
+
+
+async def test_what_a_mac_asks_for_after_its_machine_or_its_pod_is_gone_is_refused_and_is_no_warning(
+    world: World,
+) -> None:
+    mac = await world.mac("mac-1")
+    await mac.create(Node(metadata=ObjectMeta(name="mac-1")))
+    pod = await world.pod("runner", "mac-1")
+    await world.admin.delete(Pod, "runner", "default", grace_period=0)
+    with capture_logs() as said:
+        await refused(mac.get(Pod, "runner", "default"))
+        await refused(mac.create_token("runner", "default", audiences=["dispatch"], bound_to=bound(pod)))
+    assert set(_levels(said)) == {"info"}
+    pod = await world.pod("last", "mac-1")
+    await world.admin.delete(ScalewayAppleSiliconMachine, "mac-1", "default")
+    with capture_logs() as said:
+        await refused(mac.create_token("runner", "default", audiences=["dispatch"], bound_to=bound(pod)))
+        await world.admin.delete(Pod, "last", "default", grace_period=0)
+        with pytest.raises(UnauthorizedError):
+            await mac.get(Node, "mac-1")
+    assert set(_levels(said)) <= {"info"}
+
+
+async def test_a_mac_that_asks_for_what_was_never_its_own_is_a_warning(world: World) -> None:
+    mac = await world.mac("mac-1")
+    await world.pod("of-another", "mac-2")
+    with capture_logs() as said:
+        await refused(mac.get(Pod, "of-another", "default"))
+    assert _levels(said) == ["warning"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from watchdog import end_processes_of
 
 from paddock.simulator.tart_program import install
 
@@ -46,6 +47,7 @@ class TartHome:
     def share(self, vm: str, name: str) -> Path:
         path = self.shares / vm / name
         path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o777)
         return path
 
     def run(self, vm: str) -> "subprocess.Popen[str]":
@@ -58,16 +60,15 @@ class TartHome:
         return started
 
     def up(self, vm: str) -> "subprocess.Popen[str]":
-        """A VM of this name that runs and answers."""
-        if not (self.home / "vms" / vm).exists():
-            assert self("clone", IMAGE, vm).returncode == 0
+        """A fresh VM of this name that runs and answers."""
+        assert self("clone", IMAGE, vm).returncode == 0
         running = self.run(vm)
         wait_until(lambda: self("exec", vm, "true").returncode == 0, f"{vm} answers")
         return running
 
     def close(self) -> None:
+        end_processes_of(str(self.home))
         for process in self.started:
-            process.kill()
             process.communicate(timeout=60)
 
 

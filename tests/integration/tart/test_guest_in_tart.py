@@ -43,7 +43,7 @@ def test_a_job_runs_in_the_vm_and_the_vm_halts_itself(tart: TartHome, env: Path)
 
 def test_the_hook_takes_the_runners_place(tart: TartHome, env: Path, tmp_path: Path):
     hook = tmp_path / "hook"
-    hook.write_text('#!/bin/sh\necho "hook got $ACTIONS_RUNNER_INPUT_JITCONFIG and $*"\nexit 7\n')
+    hook.write_text('#!/bin/sh\necho "hook got $ACTIONS_RUNNER_INPUT_JITCONFIG and $# words"\nexit 7\n')
     hook.chmod(0o755)
     tart.environment["PADDOCK_FAKE_RUNNER"] = str(hook)
     running = tart.up("vm-1")
@@ -51,7 +51,7 @@ def test_the_hook_takes_the_runners_place(tart: TartHome, env: Path, tmp_path: P
     put(env, "job", JOB)
     assert running.wait(timeout=60) == 0, "whatever the guest says, tart says 0"
     assert said(tart, "vm-1", "rc") == "7"
-    assert f"hook got {JOB} and --disableupdate" in said(tart, "vm-1", "log")
+    assert f"hook got {JOB} and 0 words" in said(tart, "vm-1", "log")
 
 
 def test_an_image_without_guest_agent_starts_the_script_by_its_launch_agent(tart: TartHome, env: Path, tmp_path: Path):

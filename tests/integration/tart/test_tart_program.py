@@ -66,15 +66,32 @@ def test_exit_codes(tart: TartHome, arguments: list[str], code: int):
     assert code == 0 or done.stderr
 
 
-def test_what_needs_a_running_vm_ends_with_2_on_a_stopped_one_and_the_other_way_round(tart: TartHome):
+def test_what_needs_a_running_vm_ends_with_2_on_a_stopped_one(tart: TartHome):
     tart("clone", IMAGE, "vm-1")
     assert tart("stop", "vm-1").returncode == 2
     assert tart("exec", "vm-1", "true").returncode == 2
-    tart.up("vm-1")
-    assert tart("delete", "vm-1").returncode == 2
-    assert tart("set", "vm-1", "--cpu", "2").returncode == 2
-    assert tart("clone", IMAGE, "vm-1").returncode == 2
+
+
+def test_a_running_vm_is_not_deleted_and_not_run_again_and_may_be_changed_and_replaced(tart: TartHome):
+    running = tart.up("vm-1")
+    deleted = tart("delete", "vm-1")
+    assert (deleted.returncode, deleted.stderr) == (1, 'VM "vm-1" is running\n')
     assert tart.run("vm-1").wait(timeout=60) == 2, "already runs"
+    assert tart("set", "vm-1", "--cpu", "2").returncode == 0
+    assert tart.json("get", "vm-1")["State"] == "running", "the lock is held as before"
+    assert tart("clone", IMAGE, "vm-1").returncode == 0
+    assert tart.json("get", "vm-1")["State"] == "stopped", "the folder is another one"
+    assert running.poll() is None, "and the VM runs on without it"
+
+
+def test_a_second_run_of_one_folder_is_never_reached_through_the_socket_of_the_first(tart: TartHome):
+    tart.up("vm-1")
+    assert tart("stop", "vm-1").returncode == 0
+    tart.run("vm-1")
+    wait_until(lambda: tart.json("get", "vm-1")["Running"], "it runs")
+    again = tart("exec", "vm-1", "true")
+    assert again.returncode == 1
+    assert "control socket" in again.stderr
 
 
 def test_a_running_vm_holds_the_lock_and_is_seen_in_the_process_table(tart: TartHome):
@@ -103,6 +120,16 @@ def test_a_third_vm_is_refused_and_leaked_slots_count(tart: TartHome):
     assert tart.run("vm-3").wait(timeout=60) == 1
     tart.world()
     tart.up("vm-3")
+
+
+def test_a_kernel_that_leaks_counts_vms_that_have_halted(tart: TartHome):
+    tart.world(leaks_seats=True)
+    for name in ("vm-1", "vm-2"):
+        running = tart.up(name)
+        tart("exec", name, "sudo", "-n", "shutdown", "-h", "now")
+        assert running.wait(timeout=60) == 0
+    tart("clone", IMAGE, "vm-3")
+    assert tart.run("vm-3").wait(timeout=60) == 1
 
 
 def test_of_many_that_start_together_two_run(tart: TartHome):

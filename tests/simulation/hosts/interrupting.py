@@ -1,15 +1,12 @@
 """Run a scenario again for every effect it has, and disturb it exactly there; then ask whether all came right."""
 
-import asyncio
-import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import partial
-from traceback import format_exception
 from typing import Any
 
 import pytest
+from simulation.branches import FROM_HERE, UNTIL_HERE, Cut, Kind, Scenario, branches_of
 from simulation.hosts.invariants import Picture, unsafe, unsettled
 
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
@@ -18,8 +15,7 @@ from paddock.hosts.recovery import Tiers
 from paddock.hosts.settings import HostSettings
 from paddock.simulator.faults import Crash, EffectCall, Fail, Fault, FaultMoment, LoseAnswer
 from paddock.simulator.fleet_world import POOL, FleetWorld
-from paddock.simulator.process import World, simulate
-from paddock.simulator.realwait import unguarded
+from paddock.simulator.process import World
 from paddock.simulator.seeds import chosen_seeds
 
 __all__ = [
@@ -38,18 +34,6 @@ __all__ = [
     "who_has_it",
 ]
 
-Scenario = Callable[[World], Awaitable[Any]]
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A call gets this fault, and its process then reaches nobody for a while: a leader that is deposed and lives on."""
-
-    fault: Fault
-    seconds: float
-
-
-Kind = Fault | Cut
 # A process that dies behind one effect and one that dies before the next leave the same world: only reading lies between.
 CRASHES: tuple[Fault, ...] = (Crash(FaultMoment.AFTER),)
 OTHERS: tuple[Fault, ...] = (Crash(FaultMoment.BEFORE), LoseAnswer(), Fail())
@@ -61,8 +45,6 @@ interrupted_by = pytest.mark.parametrize(
         pytest.param(OTHERS, id="a crash before, a lost answer or an error", marks=pytest.mark.slow),
     ],
 )
-_FROM_HERE = "from here on calls are interrupted"
-_UNTIL_HERE = "from here on calls are left alone"
 
 
 def quick(**changes: Any) -> HostSettings:
@@ -86,6 +68,7 @@ def small_fleet(world: World, *, settings: HostSettings | None = None, **more: A
     fleet.macs.seconds = 5.0
     fleet.cloud.behaviour.reinstall = (40.0, 50.0)
     fleet.cloud.behaviour.reboot = 10.0
+    fleet.cloud.behaviour.order_of_another_image = 50.0
     return fleet
 
 
@@ -132,12 +115,12 @@ class FleetInvariants:
 
 def from_here(world: World) -> None:
     """Only the calls from here on are interrupted: what happened so far was the preparation."""
-    world.faults.announce(_FROM_HERE)
+    world.faults.announce(FROM_HERE)
 
 
 def until_here(world: World) -> None:
     """What comes from here on is not interrupted any more: another test does that."""
-    world.faults.announce(_UNTIL_HERE)
+    world.faults.announce(UNTIL_HERE)
 
 
 def effects(call: EffectCall) -> bool:
@@ -163,96 +146,6 @@ def interrupt_everywhere(
     """
     runs = 0
     for seed in chosen_seeds(seeds):
-        branches = _Branches(kinds, only)
-        simulate(branches.disturbing(scenario), seed=seed)
-        branches.finish()
-        runs += branches.begun
+        runs += len(branches_of(scenario, kinds, only=lambda call: bool(call.process) and only(call), seed=seed))
     assert runs, "nothing was interrupted"
     return runs // len(kinds)
-
-
-class _Branches:
-    """The disturbed runs of one scenario, as forks of the undisturbed one.
-
-    At each call the world is copied, once for each kind: the copy gets the fault, the original goes on. So a copy has
-    the same past as the original by construction, and the past is computed once. Two copies run at a time.
-    """
-
-    AT_A_TIME = 2
-
-    def __init__(self, kinds: Sequence[Kind], only: Callable[[EffectCall], bool]) -> None:
-        self.begun = 0
-        self._kinds = kinds
-        self._only = only
-        self._reached = False
-        self._what = ""
-        self._outlet: int | None = None
-        self._running: list[tuple[int, int]] = []
-        self._failures: list[str] = []
-
-    def disturbing(self, scenario: Scenario) -> Scenario:
-        """The scenario that branches; a branch ends its process when it has told how it went."""
-
-        async def run(world: World) -> None:
-            for kind in self._kinds:
-                fault = kind.fault if isinstance(kind, Cut) else kind
-                world.faults.inject(fault, where=partial(self._branch, world, kind))
-            try:
-                await scenario(world)
-            except Exception as error:
-                if self._outlet is None:
-                    raise
-                error.add_note("\n".join(world.trace.text().splitlines()[-25:]))
-                self._tell("".join(format_exception(error)))
-            self._tell("")
-
-        return run
-
-    def _branch(self, world: World, kind: Kind, call: EffectCall) -> bool:
-        """Whether this process is the copy in which this call gets this fault."""
-        self._reached = (self._reached or call.name == _FROM_HERE) and call.name != _UNTIL_HERE
-        if self._outlet is not None or not self._reached or not call.process or not self._only(call):
-            return False
-        while len(self._running) >= self.AT_A_TIME:
-            self._collect()
-        inlet, outlet = os.pipe()
-        self.begun += 1
-        loop = asyncio.get_running_loop()
-        with unguarded():
-            pid = os.fork()
-        if pid:
-            os.close(outlet)
-            self._running.append((pid, inlet))
-            return False
-        asyncio._set_running_loop(loop)  # asyncio forgets it in a forked process, where it usually cannot run
-        self._outlet = outlet
-        if isinstance(kind, Cut):
-            until = world.clock.monotonic() + kind.seconds
-            later = lambda other: other.number > call.number  # noqa: E731 - a condition, no function
-            world.faults.inject(Fail(), process=call.process, where=later, until=until)
-        self._what = f"interrupted: {kind} at {call}, seed {world.seed}\n"
-        return True
-
-    def _tell(self, failure: str) -> None:
-        """End a copy; the original goes on."""
-        if self._outlet is None:
-            return
-        os.write(self._outlet, (self._what + failure).encode()[-60_000:] if failure else b"")
-        os._exit(0)
-
-    def _collect(self) -> None:
-        pid, inlet = self._running.pop(0)
-        with os.fdopen(inlet, "rb") as told:
-            failure = told.read().decode()
-        _, status = os.waitpid(pid, 0)
-        if failure or status:
-            self._failures.append(failure or f"a copy ended with status {status}")
-
-    def finish(self) -> None:
-        while self._running:
-            self._collect()
-        if failures := self._failures:
-            where = "".join(f"  {failure.splitlines()[0]}\n" for failure in failures)
-            raise AssertionError(
-                f"{len(failures)} of {self.begun} interrupted runs failed:\n{where}the first one:\n{failures[0]}"
-            )

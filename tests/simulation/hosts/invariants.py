@@ -13,7 +13,7 @@ from paddock.simulator.fleet_world import POOL, FakeMacs, Touch, Wipe
 
 __all__ = ["Picture", "unsafe", "unsettled"]
 
-HONEST_WAITS = frozenset({"NoAvailableHost"})
+HONEST_WAITS = frozenset({"NoAvailableHost", "HostBeingWiped"})
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from simulation.hosts.interrupting import (
     interrupted_by,
     small_fleet,
 )
-from simulation.hosts.work import RUNNER, Work
+from simulation.hosts.work import JOB, RUNNER, Work
 
 from paddock.base.clock import rfc3339
 from paddock.hosts.api import BOOTSTRAPPED, MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
@@ -20,10 +20,12 @@ from paddock.hosts.disruption import CORDON_REASON, FORCE, WorkLedgerAwayError
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.conditions import get_condition
 from paddock.kube.objects import ObjectMeta
+from paddock.runners.api import OWNER_LABEL
 from paddock.simulator.faults import Fail
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
+from paddock.views.giving_back import give_back
 
 
 async def _said(fleet: FleetWorld, name: str) -> str:
@@ -214,6 +216,23 @@ async def test_a_person_may_give_a_job_up_and_it_is_counted(world: World) -> Non
     assert operator.context.live_kills.labels("force")._value.get() == 1
     await FleetInvariants(fleet).healthy()
     assert work.killed
+
+
+@simulated(seeds=1)
+async def test_a_job_that_came_after_another_was_given_up_is_waited_for(world: World) -> None:
+    fleet, work = await _at_work(world)
+    (machine,) = await fleet.machines()
+    (shown,) = fleet.store.present(Pod)
+    # What the page and the command do; a moment later a waiting Pod of the same Mac gets a job that nobody was shown.
+    await give_back(fleet.api, machine, shown={shown.metadata.uid})
+    await work.pod("job-2", "m-1", {**JOB, OWNER_LABEL: "globex"})
+    await fleet.clock.sleep(120)
+    assert "waits for 1 job: job-2 (of globex)" in await _said(fleet, "m-1")
+    assert not work.killed
+    await work.end("job-2")
+    await _gone(fleet, within=120)
+    (operator,) = fleet.running.values()
+    assert operator.context.live_kills.labels("force")._value.get() == 1
 
 
 @simulated(seeds=1)

@@ -1,16 +1,22 @@
 """People and other systems change the cloud and the cluster behind our back: nothing of theirs is touched."""
 
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 from simulation.hosts.interrupting import FleetInvariants, quick, small_fleet
 
 from paddock.hosts.api import MachineSpec, MachineStatus
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
+from paddock.hosts.controllers.host_status import write_host_status
+from paddock.hosts.controllers.retire import Retirement
+from paddock.hosts.listing import unlisted_zones
 from paddock.hosts.recovery import Tiers
 from paddock.kube.errors import InvalidError
-from paddock.kube.objects import ObjectMeta
+from paddock.kube.objects import Condition, ObjectMeta
+from paddock.simulator.cloud.faults import Fault, FaultKind
 from paddock.simulator.fleet_world import POOL, FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
@@ -30,6 +36,12 @@ async def _gone(fleet: FleetWorld) -> None:
         return not await fleet.machines()
 
     await fleet.eventually("the machine is gone", none_left, within=120)
+
+
+def _hide(fleet: FleetWorld, server: str) -> str:
+    """As if our key might not see it any more: lists are without it, and reads of it are refused. The project it was in."""
+    before, fleet.cloud.host(server).project_id = fleet.cloud.host(server).project_id, str(UUID(int=7))
+    return before
 
 
 @simulated(seeds=2)
@@ -96,6 +108,131 @@ async def test_a_server_deleted_in_the_console_is_let_go_and_replaced(world: Wor
 
     await fleet.eventually("another host serves the machine", replaced, within=600)
     await FleetInvariants(fleet).healthy()
+
+
+@simulated(seeds=3)
+async def test_two_wrong_lists_take_the_only_mac_of_a_zone_from_nobody(world: World) -> None:
+    """A fleet of one is what the first day makes: its Mac vanished from two lists, and its machine let go of it."""
+    fleet = small_fleet(world, hosts=1)
+    server = await _ready(fleet)
+    fleet.cloud.inject(Fault(kind=FaultKind.EMPTY_LIST, operations=("list",), times=6))
+    said: set[str] = set()
+    for _ in range(40):
+        await world.clock.sleep(2.0)
+        host = (await fleet.hosts())[server]
+        assert host.status.state == "owned"
+        said |= {each.message for each in host.status.conditions if each.type == "Listed"}
+        (machine,) = await fleet.machines()
+        assert machine.status.server_id == server
+    assert any("which exists" in each for each in said)
+    assert not any(each.type == "Listed" for each in (await fleet.hosts())[server].status.conditions), "it is over"
+    assert len({touch.install for touch in fleet.macs.touched}) == 1
+
+
+@simulated(seeds=3)
+async def test_a_key_of_another_project_takes_the_only_mac_from_nobody(world: World) -> None:
+    """It sees no server and is refused every one, as for servers that were deleted."""
+    fleet = small_fleet(world, hosts=1)
+    server = await _ready(fleet)
+    _hide(fleet, server)
+    await world.clock.sleep(120.0)
+    host = (await fleet.hosts())[server]
+    assert host.status.state == "owned"
+    assert "another project" in next(each.message for each in host.status.conditions if each.type == "Listed")
+    assert (await fleet.machines())[0].status.server_id == server
+
+
+@simulated(seeds=2)
+async def test_a_mac_with_the_clouds_own_runner_is_never_claimed_and_never_waits_for_a_wipe(world: World) -> None:
+    """The cloud refuses to reinstall it: a release of it waited for a wipe for ever."""
+    fleet = small_fleet(world, hosts=2)
+    await fleet.ready.wait()
+    first, second = (host.id for host in fleet.pool)
+    fleet.cloud.host(first).runner_mode = True
+    await fleet.machine("m-1")
+    await fleet.all_ready(1, within=900)
+    (machine,) = await fleet.machines()
+    assert machine.status.server_id == second
+    said = next(each for each in (await fleet.hosts())[first].status.conditions if each.type == "Ready")
+    assert (said.reason, "runner configuration" in said.message) == ("CannotBeWiped", True)
+    fleet.cloud.host(second).runner_mode = True  # by a person, under a machine that has it
+    await world.clock.sleep(30.0)
+    await fleet.api.delete(Machine, "m-1", "default")
+    await _gone(fleet)
+    host = (await fleet.hosts())[second]
+    assert host.spec.release is None
+    assert fleet.cloud.host(second).name == "m-1"
+
+
+@simulated(seeds=2)
+async def test_a_key_that_is_refused_on_the_first_day_is_said_by_the_machines_that_wait(world: World) -> None:
+    """No Host is known yet that could say it, and the machines asked a person to order a Mac."""
+    fleet = small_fleet(world, hosts=1)
+    refused = fleet.cloud.inject(Fault(kind=FaultKind.FORBIDDEN, operations=("list",), times=1000))
+    await fleet.machine("m-1")
+    await world.clock.sleep(120.0)
+    (machine,) = await fleet.machines()
+    said = next(each for each in machine.status.conditions if each.type == "Ready")
+    assert said.reason == "ZoneNotListed"
+    assert "insufficient permissions" in said.message
+    assert not [each for each in unlisted_zones((await fleet.hosts()).values(), [machine]) if "order" in each.sentence]
+    refused.times = 0
+    await fleet.all_ready(1, within=600)
+    assert unlisted_zones((await fleet.hosts()).values(), await fleet.machines()) == []
+
+
+@simulated(seeds=3)
+async def test_a_server_that_comes_back_finds_what_is_on_record_of_it(world: World) -> None:
+    fleet = small_fleet(world, hosts=2)
+    await fleet.ready.wait()
+    await world.clock.sleep(15.0)
+    first, *_ = (host.id for host in fleet.pool)
+    await fleet.api.merge_patch(Host, first, {"spec": {"quarantine": "its fan is loud"}}, "default")
+    shown = _hide(fleet, first)
+    await world.clock.sleep(60.0)
+    host = (await fleet.hosts())[first]
+    assert host.status.state == "gone"
+    assert "should it come back" in next(each.message for each in host.status.conditions if each.type == "Ready")
+    fleet.cloud.host(first).project_id = shown
+    await world.clock.sleep(30.0)
+    host = (await fleet.hosts())[first]
+    assert (host.status.state, host.spec.quarantine) == ("pooled", "its fan is loud")
+
+
+@simulated(seeds=6)
+async def test_a_server_that_was_hidden_for_a_minute_beside_another_serves_again(world: World) -> None:
+    """Its machine lets go of it, as of one that was deleted. When it is back, it must not bill beside a machine without a host."""
+    fleet = small_fleet(world, hosts=2)
+    await fleet.machine("m-1")
+    await fleet.machine("m-2")
+    await fleet.all_ready(2, within=900)
+    hidden = (await fleet.machines())[world.rng("which").randrange(2)].status.server_id
+    shown = _hide(fleet, hidden)
+    await world.clock.sleep(world.rng("how long").uniform(15.0, 120.0))
+    fleet.cloud.host(hidden).project_id = shown
+    await fleet.all_ready(2, within=1800)
+    await FleetInvariants(fleet).healthy()
+
+
+@simulated(seeds=3)
+async def test_what_one_controller_says_of_a_host_stays_when_another_writes(world: World) -> None:
+    """Each wrote the whole list of conditions from its own copy, so one's sentence vanished with the other's next write."""
+    fleet = small_fleet(world, hosts=2)
+    server = await _ready(fleet)
+    operator = fleet.running["operator-0"]
+    old = operator.context.hosts.get(server, "default")
+    assert old is not None
+    await fleet.api.merge_patch(Host, server, {"spec": {"retire": "its fan is loud"}}, "default")
+    await Retirement(operator.context).cycle()
+
+    def types(host: Host) -> set[str]:
+        return {each.type for each in host.status.conditions}
+
+    assert "Retired" in types((await fleet.hosts())[server])
+    late = Condition(type="Released", status="False", reason="Waiting", message="by whoever read it before")
+    status = replace(old.status, conditions=(*old.status.conditions, late))
+    await write_host_status(operator.context, old, status, conditions=("Released",))
+    assert types((await fleet.hosts())[server]) >= {"Ready", "Retired", "Released"}
 
 
 @simulated(seeds=2)

@@ -42,7 +42,7 @@ async def test_a_machine_gets_a_host_and_its_host_comes_back_wiped_when_it_is_de
 async def test_a_machine_that_orders_its_host_pays_for_exactly_one_and_gives_it_back_for_good(world: World) -> None:
     fleet = FleetWorld(world, hosts=0)
     await fleet.machine("own", source="Order")
-    await fleet.all_ready(1, within=1800)
+    await fleet.all_ready(1, within=5400)
     (machine,) = await fleet.machines()
     assert [host.name for host in fleet.cloud.hosts()] == ["own"]
 
@@ -54,6 +54,18 @@ async def test_a_machine_that_orders_its_host_pays_for_exactly_one_and_gives_it_
 
     await fleet.eventually("below its billing floor, its deletion is scheduled", scheduled, within=600)
     assert not await fleet.machines()
+
+
+@simulated(seeds=2)
+async def test_an_order_names_no_image_where_the_default_of_its_type_is_of_the_family(world: World) -> None:
+    """Whatever image an order names, the cloud installs it after the delivery, which takes about an hour."""
+    fleet = FleetWorld(world, hosts=0)
+    fleet.cloud.publish_image("macos-tahoe-26.9", "Tahoe", "26.9")
+    fleet.cloud.set_default_image("M2-L", "macos-tahoe-26.3")
+    await fleet.machine("own", source="Order")
+    await fleet.all_ready(1, within=900)
+    (host,) = fleet.cloud.hosts()
+    assert host.image == fleet.cloud.image_named("macos-tahoe-26.3").id
 
 
 @pytest.mark.parametrize("prefix", ["tuist-pool-", ""])

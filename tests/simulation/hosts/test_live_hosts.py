@@ -140,3 +140,29 @@ async def test_the_node_of_a_server_that_is_gone_does_not_stay_in_the_way_of_the
 
     await fleet.eventually("it has another host", elsewhere, within=1800)
     assert not fleet.store.present(Node), "the new Mac registers its own, with its own provider id"
+
+
+@simulated(seeds=1)
+async def test_an_update_that_fails_again_and_again_is_a_failed_machine_and_is_never_taken_for_done(
+    world: World,
+) -> None:
+    fleet = small_fleet(world, hosts=1)
+    await fleet.machine("m-1")
+    await fleet.all_ready(1, within=900)
+    (machine,) = await fleet.machines()
+    fleet.macs.config = "config-2"
+    fleet.macs.broken = {machine.status.server_id}
+
+    async def failed() -> bool:
+        (now,) = await fleet.machines()
+        assert now.status.host_config_hash == "config-1", "what it carries"
+        return now.status.phase == "Failed"
+
+    await fleet.eventually("the updates are given up", failed, within=1800)
+    (machine,) = await fleet.machines()
+    assert (machine.status.failure_reason, machine.status.ready) == ("UpdateExceededRetries", True)
+    fleet.macs.broken = set()
+    await world.clock.sleep(1200.0)  # half an hour after the last failure it is tried again
+    await _updated(fleet, "config-2")
+    (machine,) = await fleet.machines()
+    assert (machine.status.phase, machine.status.failure_reason) == ("Ready", "")

@@ -207,7 +207,81 @@ async def test_a_host_whose_reinstall_was_refused_is_not_given_back_under_a_job_
 
 
 @simulated(seeds=1)
-async def test_leaked_slots_and_a_lost_session_are_cured_by_a_reboot_alone(world: World) -> None:
+async def test_a_mac_without_a_session_is_logged_in_anew_and_never_under_a_job(world: World) -> None:
+    fleet, work = await _running(world)
+    (machine,) = await fleet.machines()
+    first = machine.status.server_id
+    await work.pod("job-1", "m-1")
+    await node_says(fleet, "False", reason="NoSession")
+    await fleet.clock.sleep(600)
+    assert fleet.macs.kicks == [], "a job runs there"
+    drained = get_condition((await fleet.machines())[0].status.conditions, "Drained")
+    assert drained is not None
+    assert drained.message.startswith("new login waits for 1 job: job-1")
+    await work.end("job-1")
+    await fleet.clock.sleep(120)
+    assert fleet.macs.kicks == [first]
+    assert (fleet.macs.updates, fleet.macs.soft_reboots, _reboots(fleet)) == ([], [], 0)
+    assert "tried: its user was logged in anew at " in await _message(fleet)
+    await node_says(fleet, "True")
+    await fleet.all_ready(1, within=300)
+    assert not (await fleet.api.get(Node, "m-1")).spec.unschedulable
+    assert (await fleet.machines())[0].status.remediation is None
+
+
+@simulated(seeds=1)
+async def test_who_comes_up_without_a_session_after_a_reboot_is_logged_in_again(world: World) -> None:
+    fleet, work = await _running(world)
+    await node_says(fleet, "False", reason="NoSession")
+    await fleet.clock.sleep(880)
+    assert len(fleet.macs.kicks) == 3
+    assert work.seen == 0, "no reboot yet"
+    await fleet.clock.sleep(120)
+    assert len(fleet.macs.soft_reboots) == 1
+    await fleet.clock.sleep(400)
+    assert len(fleet.macs.kicks) == 4, "each start of the Mac loses it again"
+    assert _reboots(fleet) == 0
+    await node_says(fleet, "True")
+    await fleet.all_ready(1, within=300)
+    assert not work.killed
+
+
+@simulated(seeds=1)
+async def test_a_kick_that_fails_is_told_and_tried_again(world: World) -> None:
+    fleet, _ = await _running(world)
+    (machine,) = await fleet.machines()
+    fleet.macs.seconds = 1.0
+    fleet.macs.broken.add(machine.status.server_id)
+    await node_says(fleet, "False", reason="NoSession")
+    await fleet.clock.sleep(240)
+    assert "(it did not help, or was refused)" in await _message(fleet)
+    assert fleet.macs.kicks == []
+    fleet.macs.broken.clear()
+    await fleet.clock.sleep(300)
+    assert fleet.macs.kicks == [machine.status.server_id]
+
+
+@simulated(seeds=1)
+async def test_a_mac_whose_ssh_refuses_us_is_rebooted_by_the_cloud_without_waiting_for_the_next_tier(
+    world: World,
+) -> None:
+    fleet, work = await _running(world)
+    (machine,) = await fleet.machines()
+    fleet.macs.refusing.add(machine.status.server_id)
+    await node_says(fleet, "Unknown")
+    await fleet.clock.sleep(1080)
+    assert (fleet.macs.soft_reboots, _reboots(fleet)) == ([], 1)
+    assert "SSH refuses us" in await _message(fleet)
+    (machine,) = await fleet.machines()
+    assert machine.status.remediation is not None
+    assert [each.tier for each in machine.status.remediation.tried] == [1, 2, 3]
+    await node_says(fleet, "True")
+    await fleet.all_ready(1, within=600)
+    assert not work.killed
+
+
+@simulated(seeds=1)
+async def test_leaked_slots_are_cured_by_a_reboot_alone(world: World) -> None:
     fleet, work = await _running(world)
     (machine,) = await fleet.machines()
     first = machine.status.server_id

@@ -56,6 +56,23 @@ async def test_free_macs_go_one_after_the_other_and_one_with_a_machine_goes_with
 
 
 @simulated(seeds=1)
+async def test_a_mac_of_a_pool_that_a_machine_names_is_retired_from_it(world: World) -> None:
+    fleet = small_fleet(world, hosts=0)
+    free = fleet.cloud.add_host("lab-pool-1", server_type="M2-L").id
+    fleet.cloud.add_host("lab-pool-2", server_type="M2-L")
+    await fleet.machine("m-1", adopt_pool_prefix="lab-pool-")
+    await fleet.all_ready(1, within=900)
+    (taken,) = {machine.status.server_id for machine in await fleet.machines()}
+    free = (_there(fleet) - {taken}).pop()
+    await _retire(fleet, free)
+
+    async def gone() -> bool:
+        return free not in _there(fleet)
+
+    await fleet.eventually("it is given back to the cloud", gone, within=600)
+
+
+@simulated(seeds=1)
 async def test_a_retired_mac_that_a_rival_takes_in_the_last_moment_is_left_alone(world: World) -> None:
     fleet = small_fleet(world, hosts=1)
     await fleet.ready.wait()

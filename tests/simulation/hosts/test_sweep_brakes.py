@@ -13,7 +13,7 @@ from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.controllers.sweep import SweepMetrics
 from paddock.hosts.sweep import RECLAIM
 from paddock.simulator.cloud.faults import Fault, FaultKind
-from paddock.simulator.faults import Fail
+from paddock.simulator.faults import Fail, Late
 from paddock.simulator.fleet_world import POOL, FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
@@ -116,7 +116,7 @@ async def test_a_host_that_only_has_a_name_like_ours_is_reported_and_left(world:
     assert _reclaims(fleet) == set()
     findings = {finding.server.id: finding for finding in fleet.running["operator-0"].sweep.findings}
     for server in (named, marked):
-        assert "no record that it ever claimed" in findings[server].action.reason
+        assert "no record that it gave the host this name" in findings[server].action.reason
     assert fleet.running["operator-0"].sweep._metrics.orphans._value.get() == 2
 
 
@@ -126,8 +126,8 @@ async def test_a_zone_that_cannot_be_listed_hides_no_other_and_loses_no_count(wo
     far = fleet.cloud.add_host("m-far", zone="fr-par-3", server_type="M2-L")
     near = fleet.cloud.add_host("m-near", zone="fr-par-1", server_type="M2-L")
     await world.clock.sleep(15.0)
-    for server in (far.id, near.id):  # claimed once, so that they are this cluster's
-        await fleet.api.merge_patch(Host, server, {"spec": {"epoch": 1}}, "default")
+    for server in (far, near):  # claimed once, so that they are this cluster's
+        await fleet.api.merge_patch(Host, server.id, {"spec": {"epoch": 1, "lastMachine": server.name}}, "default")
     await world.clock.sleep(CYCLE)
     world.faults.inject(Fail(503), path="*/zones/fr-par-3/servers*", until=world.clock.monotonic() + 200.0)
     await world.clock.sleep(3 * CYCLE)
@@ -139,6 +139,85 @@ async def test_a_zone_that_cannot_be_listed_hides_no_other_and_loses_no_count(wo
     await world.clock.sleep(200.0)
     await FleetInvariants(fleet).healthy()
     assert _reclaims(fleet) == {near.id, far.id}
+
+
+@simulated(seeds=2)
+async def test_free_macs_of_a_pool_that_a_machine_names_stay_in_it_when_its_last_machine_goes(world: World) -> None:
+    """Scaling such a fleet to nothing made its clean Macs orphans, which were wiped and moved to the default pool."""
+    fleet = _sweeping(world, hosts=1)
+    names = ("lab-pool-1", "lab-pool-2")
+    lab = {fleet.cloud.add_host(name, server_type="M2-L").id for name in names}
+    await fleet.machine("m-1", adopt_pool_prefix="lab-pool-")
+    await fleet.machine("m-2")
+    await fleet.all_ready(2, within=900)
+    await fleet.api.delete(Machine, "m-1", "default")
+    await world.clock.sleep(300.0)
+    (released,) = _reclaims(fleet)
+    assert released in lab
+    for process in fleet.operators:
+        process.crash()
+    await world.clock.sleep(8 * CYCLE)
+    assert [wipe.server_id for wipe in fleet.wipes] == [released], "nobody wiped a clean Mac"
+    states = {server: (await fleet.hosts())[server].status for server in lab}
+    assert {status.state for status in states.values()} == {"pooled"}
+    assert all(status.cloud_name.startswith("lab-pool-") for status in states.values())
+    assert fleet.running["operator-0"].sweep._metrics.orphans._value.get() == 0
+
+
+@simulated(seeds=2)
+async def test_a_server_that_an_order_made_long_after_it_was_sent_is_given_back(world: World) -> None:
+    """An order is sent again when it seems lost. The first one took effect all the same, and its server billed for ever."""
+    fleet = _sweeping(world, hosts=0)
+    await fleet.ready.wait()
+    orders = lambda call: call.method == "POST" and call.path.endswith("/servers")  # noqa: E731 - a condition
+    world.faults.inject(Late(400.0), where=orders, times=1)
+    await fleet.machine("m-1", source="Order")
+    await fleet.all_ready(1, within=3600)
+    (machine,) = await fleet.machines()
+
+    async def given_back() -> bool:
+        others = [host for host in fleet.cloud.hosts() if host.id != machine.status.server_id]
+        return bool(others) and all(host.deletion_scheduled for host in others)
+
+    await fleet.eventually("the second server is not paid for after its billing floor", given_back, within=7200)
+    assert fleet.wipes == []
+    assert (await fleet.machines())[0].status.ready
+
+
+@simulated(seeds=2)
+async def test_a_stranded_mac_goes_back_to_the_pool_that_it_came_from(world: World) -> None:
+    fleet = _sweeping(world, hosts=1)
+    server = fleet.cloud.add_host("lab-pool-1", server_type="M2-L").id
+    await fleet.machine("m-1", adopt_pool_prefix="lab-pool-")
+    await fleet.machine("m-2")
+    await fleet.all_ready(2, within=900)
+    await fleet.force_delete("m-1")
+    await world.clock.sleep(6 * CYCLE)
+    assert _reclaims(fleet) == {server}
+    assert fleet.cloud.host(server).name.startswith("lab-pool-")
+
+
+@simulated(seeds=2)
+async def test_a_zone_that_is_not_looked_at_any_more_counts_no_orphans(world: World) -> None:
+    fleet = _sweeping(world, hosts=1, claim_name_prefix="")
+    await _ready(fleet, ["m-1"])
+    stray = fleet.cloud.add_host("a-person-made-it", zone="fr-par-3", server_type="M2-L")
+    fleet.cloud.add_host("lab-pool-1", zone="fr-par-3", server_type="M2-L")
+    await fleet.machine("m-2", zone="fr-par-3")
+    operator = fleet.running["operator-0"]
+
+    def orphans() -> float:
+        return operator.sweep._metrics.orphans._value.get()
+
+    await world.clock.sleep(3 * CYCLE)
+    assert orphans() == 2
+    for host in [host for host in fleet.cloud.hosts() if host.zone == stray.zone]:
+        fleet.cloud.delete_host(host.id)
+    for name in [each.metadata.name for each in (await fleet.hosts()).values() if each.spec.zone == stray.zone]:
+        await fleet.api.delete(Host, name, "default")
+    await fleet.api.delete(Machine, "m-2", "default")
+    await world.clock.sleep(3 * CYCLE)
+    assert orphans() == 0
 
 
 @simulated(seeds=2)

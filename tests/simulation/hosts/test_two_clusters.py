@@ -12,13 +12,13 @@ from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
 
 
-def _two_clusters(world: World, hosts: int) -> tuple[FleetWorld, FleetWorld]:
+def _two_clusters(world: World, hosts: int, prefix: str = "b-") -> tuple[FleetWorld, FleetWorld]:
     """Both reclaim orphans, each in its own namespace of names; one set of fake Macs serves both."""
     first = small_fleet(world, hosts=hosts, settings=quick(claim_name_prefix="a-", reclaim_interval=20.0))
     second = small_fleet(
         world,
         hosts=0,
-        settings=quick(claim_name_prefix="b-", reclaim_interval=20.0),
+        settings=quick(claim_name_prefix=prefix, reclaim_interval=20.0),
         cloud=first.cloud,
         name="second-",
     )
@@ -110,6 +110,22 @@ async def test_a_host_that_one_cluster_gives_back_serves_the_other(world: World)
     await _settled(first, "b-")
     _safe(first, second)
     assert len(first.wipes) == 1
+
+
+@simulated(seeds=3)
+async def test_a_mac_that_a_cluster_of_a_longer_name_took_from_the_pool_is_left_to_it(world: World) -> None:
+    """The first had this Mac, and its names begin as the other's do: neither is proof that it has it still."""
+    first, second = _two_clusters(world, hosts=1, prefix="a-b-")
+    await first.machine("a-1")
+    await first.all_ready(1, within=900)
+    await first.api.delete(Machine, "a-1", "default")
+    await second.machine("a-b-1")
+    await second.all_ready(1, within=1200)
+    for _ in range(60):
+        await world.clock.sleep(2.0)
+        _safe(first, second)
+    assert len(first.wipes) == 1, "only the first cluster's own release wiped it"
+    await _settled(second, "none")
 
 
 @simulated(seeds=3)

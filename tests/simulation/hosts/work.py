@@ -74,11 +74,11 @@ async def node_ready(fleet: FleetWorld) -> Work:
     return work
 
 
-async def node_says(fleet: FleetWorld, status: str, *, since: float = 0.0, **more: str) -> None:
-    """What the Node m-1 says from now on; `since` is for how many seconds already."""
+async def node_says(fleet: FleetWorld, status: str, *, since: float = 0.0, reason: str = "", **more: str) -> None:
+    """What the Node m-1 says from now on; `since` is for how many seconds already, `reason` why it is not ready."""
     now, turned = rfc3339(fleet.clock.now()), rfc3339(fleet.clock.now() - timedelta(seconds=since))
     said = [
-        {"type": kind, "status": value, "lastTransitionTime": turned, "lastHeartbeatTime": now}
+        {"type": kind, "status": value, "reason": reason, "lastTransitionTime": turned, "lastHeartbeatTime": now}
         for kind, value in {"Ready": status, **more}.items()
     ]
     await fleet.api.merge_patch(Node, "m-1", {"status": {"conditions": said}}, subresource="status")

@@ -1,17 +1,15 @@
 """A Mac that is given to another cluster lets the jobs of the old one finish: Pods do not move with their machines."""
 
 import pytest
+from simulation.branches import FROM_HERE, branches_of
 from simulation.node.node_world import NodeWorld
 from simulation.node.test_interrupted import an_effect
 
 from paddock.kube.builtin import Namespace
 from paddock.node.journal import Entry
 from paddock.simulator.faults import Fail
-from paddock.simulator.interruptions import Interruption, interruptions
+from paddock.simulator.interruptions import Interruption
 from paddock.simulator.process import World, simulate
-
-_MOVED_AT: list[int] = []
-"""The last call before the move in the newest run."""
 
 
 async def _condition(mac: NodeWorld) -> tuple[str, str]:
@@ -34,7 +32,7 @@ async def job_outlives_a_move(world: World) -> None:
     mac.dispatch.jobs.append("job-1")
     await mac.eventually("the job runs", lambda: mac.ran == ["job-1"])
     await world.clock.sleep(10.0)
-    _MOVED_AT[:] = [max(call.number for call in world.faults.calls)]
+    world.faults.announce(FROM_HERE)
     await mac.move()
 
     async def said() -> bool:
@@ -66,10 +64,8 @@ def test_a_job_of_the_old_cluster_is_let_finish_and_then_cleaned_up() -> None:
     ],
 )
 def test_the_job_outlives_the_move_whatever_happens_at_any_effect(kind: Interruption) -> None:
-    runs = interruptions(
-        job_outlives_a_move, kinds=[kind], only=lambda call: an_effect(call) and call.number > _MOVED_AT[0]
-    )
-    assert {"tart delete", "disk write pod.json"} <= {run.call.name.split(" pdk")[0] for run in runs}
+    begun = branches_of(job_outlives_a_move, [kind.fault], only=an_effect)
+    assert {"tart delete", "disk write pod.json"} <= {call.name.split(" pdk")[0] for call, _ in begun}
 
 
 def test_an_idle_vm_of_the_old_cluster_is_ended_because_nothing_can_give_it_a_job() -> None:

@@ -1,10 +1,11 @@
 """The agent dies before and after each effect, and each answer is lost: one VM a uid, no orphan, one report of the end."""
 
 import pytest
+from simulation.branches import interrupted_calls
 from simulation.node.node_world import NODE, NodeWorld
 
 from paddock.simulator.faults import EffectCall
-from paddock.simulator.interruptions import Interruption, interruptions
+from paddock.simulator.interruptions import Interruption
 from paddock.simulator.process import World
 
 
@@ -80,19 +81,21 @@ KINDS = [
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_vm_and_one_end_whatever_happens_at_any_effect_of_a_job(kind: Interruption) -> None:
-    runs = interruptions(job_runs_once, kinds=[kind], only=an_effect)
-    names = {run.call.name.split(" /")[0].split(" pdk")[0] for run in runs}
+    calls = interrupted_calls(job_runs_once, kinds=[kind], only=an_effect)
+    names = {call.name.split(" /")[0].split(" pdk")[0] for call in calls}
     assert {"tart clone", "tart set", "tart run", "tart delete", "disk write pod.json", "disk write job"} <= names
-    assert len(runs) > 20
+    assert len(calls) > 20
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_vm_ends_before_its_pod_whatever_happens_at_any_effect_of_a_deletion(kind: Interruption) -> None:
-    runs = interruptions(deletion_ends_the_vm, kinds=[kind], only=an_effect)
-    assert "disk write stop" in {run.call.name for run in runs}
-    assert "DELETE" in {run.call.method for run in runs}
+    calls = interrupted_calls(deletion_ends_the_vm, kinds=[kind], only=an_effect)
+    assert "disk write stop" in {call.name for call in calls}
+    assert "DELETE" in {call.method for call in calls}
 
 
 def test_a_pull_that_is_interrupted_is_made_again() -> None:
-    runs = interruptions(image_is_pulled, only=lambda call: call.name.startswith(("tart pull", "tart clone tuist")))
-    assert len(runs) == 8
+    calls = interrupted_calls(
+        image_is_pulled, only=lambda call: call.name.startswith(("tart pull", "tart clone tuist"))
+    )
+    assert len(calls) == 8

@@ -1,9 +1,10 @@
 """A runner's log reaches dispatch while it runs and when it has ended, and never costs anybody a job."""
 
 import pytest
+from simulation.branches import interrupted_calls
 from simulation.node.node_world import NodeWorld
 
-from paddock.simulator.interruptions import Interruption, interruptions
+from paddock.simulator.interruptions import Interruption
 from paddock.simulator.process import World, simulate
 
 
@@ -82,5 +83,5 @@ def test_a_post_that_is_interrupted_costs_no_line_and_no_job(kind: Interruption)
         assert lines.count(b"listening") <= 1
         assert len(mac.tart.ledger.runs) == 1
 
-    posts = interruptions(scenario, kinds=[kind], only=lambda call: "/pods/log" in call.name)
+    posts = interrupted_calls(scenario, kinds=[kind], only=lambda call: "/pods/log" in call.name)
     assert posts, "nothing was posted"

@@ -1,9 +1,11 @@
 """Everything goes wrong at once for a while, from several seeds; afterwards all comes right, and each job ran at most once."""
 
 import pytest
+from simulation.branches import interrupted_calls
 from simulation.node.node_world import NodeWorld
 
 from paddock.simulator.faults import Crash, Duplicate, Fail, FaultMoment, LoseAnswer
+from paddock.simulator.interruptions import Interruption
 from paddock.simulator.process import World, simulate
 from paddock.simulator.tart import Mishap
 
@@ -61,12 +63,10 @@ async def dies_at_once_then_works(world: World) -> None:
 
 @pytest.mark.slow
 def test_a_second_run_survives_an_interruption_at_each_of_its_effects() -> None:
-    from paddock.simulator.interruptions import Interruption, interruptions
-
     kinds = [Interruption.CRASH_BEFORE, Interruption.CRASH_AFTER, Interruption.LOSE_ANSWER]
-    runs = interruptions(
+    calls = interrupted_calls(
         dies_at_once_then_works,
         kinds=kinds,
         only=lambda call: call.process == "agent" and call.name.startswith(("tart", "disk")),
     )
-    assert len([run for run in runs if run.call.name.startswith("tart run")]) == 6
+    assert len([call for call in calls if call.name.startswith("tart run")]) == 6

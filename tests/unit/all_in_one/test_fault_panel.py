@@ -21,7 +21,7 @@ from paddock.web.page_data import PageData
 
 
 class World:
-    def __init__(self, seen: PageData) -> None:
+    def __init__(self, seen: PageData, *, webhooks: bool = True) -> None:
         self.cluster = Cluster()
         self.orders: list[FaultOrder] = []
         self.away = False
@@ -29,7 +29,13 @@ class World:
         self.outage = Outage(clock)
         client: Any = self.cluster
         context = FaultContext(
-            client=client, seen=lambda: seen, order=self.order, outage=self.outage, clock=clock, rng=seeded(1)
+            client=client,
+            seen=lambda: seen,
+            order=self.order,
+            outage=self.outage,
+            clock=clock,
+            rng=seeded(1),
+            webhooks=webhooks,
         )
         self.panel = SimulatedFaults(context, healing=HealingSettings(), reclaims=False)
 
@@ -72,6 +78,13 @@ async def test_runners_and_webhooks_go_wrong_once_each(world: World) -> None:
         *(FaultOrder(kind="runner", runner=Hang(each).value) for each in runners),
         FaultOrder(kind="lose-webhook"),
     ]
+
+
+async def test_where_github_is_asked_for_jobs_no_webhook_can_be_lost() -> None:
+    panel = World(page_data(12, now=NOW), webhooks=False).panel
+    assert "lose-webhook" not in {each.name for each in panel.breakages()}
+    with pytest.raises(KeyError):
+        await panel.strike("lose-webhook")
 
 
 async def test_where_the_world_is_away_nothing_is_said_to_be_broken(world: World) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.base.backoff import Backoff
+from paddock.base.backoff import LONGEST_ADVICE, Backoff, retry_after
 from paddock.base.rng import seeded
 
 backoffs = st.builds(
@@ -46,3 +49,27 @@ def test_what_the_other_side_asked_for_is_never_undercut(backoff: Backoff, count
 def test_clients_that_failed_together_do_not_come_back_together() -> None:
     waits = {Backoff().delay(3, seeded(seed)) for seed in range(50)}
     assert len(waits) == 50
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        (None, None),
+        ("", None),
+        ("7", 7.0),
+        ("1.5", 1.5),
+        ("soon", None),
+        ("-3", None),
+        ("\xb2", None),
+        ("99999999", LONGEST_ADVICE),
+        ("9" * 400, LONGEST_ADVICE),
+        ("Mon, 01 Jun 2026 12:00:30 GMT", 30.0),
+        ("Mon, 01 Jun 2026 11:00:00 GMT", 0.0),
+        ("Mon, 01 Jun 9999 11:00:00 GMT", LONGEST_ADVICE),
+        (f"Mon, 01 Jun {'9' * 30} 11:00:00 GMT", None),
+    ],
+)
+def test_what_a_server_asks_for_is_a_number_or_a_date_and_never_more_than_an_hour(
+    header: str | None, expected: float | None
+) -> None:
+    assert retry_after(header, datetime(2026, 6, 1, 12, 0, tzinfo=UTC)) == expected

@@ -16,11 +16,9 @@ from paddock.base.secrets import Secret
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    before, root = structlog.get_config(), logging.getLogger()
-    handlers = list(root.handlers)
+    before = structlog.get_config()
     yield
     structlog.configure(**before)
-    root.handlers[:] = handlers
 
 
 def lines(stream: io.StringIO) -> list[dict[str, str]]:
@@ -112,11 +110,29 @@ def test_a_line_that_cannot_be_written_fails_nobody_and_the_next_one_is_said(pro
     assert lines(stream)[-1]["event"] == "there is room again"
 
 
-def test_what_libraries_say_is_a_line_like_ours_and_a_discarded_connection_none():
-    out = io.StringIO()
-    set_up(level="info", json=True, stream=out)
-    logging.getLogger("uvicorn.error").error("cannot %s", "serve")
-    logging.getLogger("psycopg.pool").warning("discarding closed connection: <BAD>")
-    set_up(level="info", json=True, stream=io.StringIO())  # a second time adds no second line
-    [line] = [msgspec.json.decode(text) for text in out.getvalue().splitlines()]
-    assert (line["component"], line["level"], line["event"]) == ("uvicorn.error", "error", "cannot serve")
+def test_what_a_library_says_is_a_line_of_ours_and_only_one() -> None:
+    stream = io.StringIO()
+    set_up(stream=io.StringIO())
+    set_up(stream=stream)
+    logging.getLogger("some.library").warning("%s did not answer", "it")
+    logging.getLogger("some.library").info("of no interest to anybody")
+    (line,) = lines(stream)
+    assert (line["component"], line["level"], line["event"]) == ("some.library", "warning", "it did not answer")
+
+
+def test_a_connection_that_the_pool_replaces_is_a_line_for_debugging() -> None:
+    stream = io.StringIO()
+    set_up(stream=stream)
+    logging.getLogger("psycopg.pool").warning("discarding closed connection: %s", "<AsyncConnection [BAD]>")
+    assert lines(stream) == []
+    set_up(stream=stream, level="debug")
+    logging.getLogger("psycopg.pool").warning("discarding closed connection: %s", "<AsyncConnection [BAD]>")
+    assert [line["level"] for line in lines(stream)] == ["debug"]
+
+
+def test_a_library_whose_line_cannot_be_written_out_still_works() -> None:
+    stream = io.StringIO()
+    set_up(stream=stream)
+    slip = logging.LogRecord("some.library", logging.WARNING, __file__, 1, "%d of %d", ("one",), None)
+    logging.getLogger().handlers[-1].handle(slip)
+    assert [line["event"] for line in lines(stream)] == ["%d of %d"]

@@ -64,7 +64,12 @@ def set_up(cluster: Cluster, ledger: LedgerService) -> Scene:
 
 def _runners(scene: Scene) -> None:
     spec = RunnerPoolSpec(
-        image="runner:1", fleet_selector="blue", dispatch_label="mac", runner_labels=("macOS",), replicas=2
+        image="runner:1",
+        job_source="Webhook",
+        fleet_selector="blue",
+        dispatch_label="mac",
+        runner_labels=("macOS",),
+        replicas=2,
     )
     pool = RunnerPool(metadata=_meta("macs"), spec=spec)
     status = {"idle": 1, "busy": 1, "conditions": to_builtins(ready("True", "AllReady", "all are up"))}

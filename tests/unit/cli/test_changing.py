@@ -73,7 +73,8 @@ def test_only_a_job_that_was_shown_and_given_up_is_not_waited_for(scene: Scene):
     for name in ("blue-1", "blue-2"):
         held(name)
         assert scene.type("release", name, "--yes", "--force-kill-job").exit_code == 0
-    assert one(scene, ScalewayAppleSiliconMachine, "blue-1").metadata.annotations == {FORCE: "true"}
+    shown = one(scene, Pod, "runner-1").metadata.uid
+    assert one(scene, ScalewayAppleSiliconMachine, "blue-1").metadata.annotations == {FORCE: shown}
     assert one(scene, ScalewayAppleSiliconMachine, "blue-2").metadata.annotations == {}
 
 

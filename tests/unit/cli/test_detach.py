@@ -11,6 +11,7 @@ from unit.hosts.made import OTHER_UID, SERVER_ID, claim, host, machine
 
 from paddock.cli import main
 from paddock.hosts.api import FINALIZER, MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.claim import order_marker
 from paddock.kube.errors import NotFoundError
 from paddock.kube.objects import ObjectMeta, OwnerReference
 
@@ -131,6 +132,19 @@ def test_what_the_operator_waits_for_is_said_where_it_says_so(bound: Cluster):
     assert outcome.exit_code == 1
     assert "deletion waits for 1 job: runner-1" in outcome.output
     assert "is the operator running?" not in outcome.output
+
+
+def test_what_the_machine_ordered_is_said_to_end_because_it_does(cluster: Cluster):
+    marker = order_marker(machine())
+    put(cluster, machine(spec={"source": "Order"}, ordering=marker, claiming=SERVER_ID))
+    put(cluster, host(spec={"claim": claim()}, cloud_name=marker, state="claiming"))
+    planned = run(cluster, answer="n\n").output
+    assert f"4. end its order: the server that it ordered as {marker}" in planned
+    assert "not touched" not in planned
+    done = run(cluster, "--yes").output
+    assert "is given back by the operator" in done
+    assert "not touched" not in done
+    assert "no host was touched" not in done
 
 
 def test_an_unknown_machine_is_a_clear_error(cluster: Cluster):

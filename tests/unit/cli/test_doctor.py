@@ -2,17 +2,23 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from msgspec import structs
 from unit.cli.scene import Scene
 from unit.cli.test_changing import one
+from unit.hosts.made import machine
 
 from paddock.base.clock import SystemClock, rfc3339_micro
-from paddock.cli.doctor.cluster import pool_checks
+from paddock.cli.doctor.cluster import pool_checks, prefix_checks
 from paddock.cli.doctor.outside import cloud, github
+from paddock.cli.operators_flags import Sweeping
 from paddock.kube.builtin import CustomResourceDefinition, Lease, LeaseSpec, ServiceAccount
 from paddock.kube.leader import OPERATOR_LEASE
 from paddock.kube.objects import ObjectMeta
@@ -115,16 +121,28 @@ def test_every_right_of_a_role_is_asked_as_its_account(scene: Scene):
 
 def test_pools_that_share_a_label_or_have_no_node_are_problems(looked_at: Scene):
     pool = one(looked_at, RunnerPool, "macs")
-    second = replace(
+    second = structs.replace(
         pool,
-        metadata=replace(pool.metadata, name="twin"),
-        spec=replace(pool.spec, dispatch_label="MAC"),
-        status=replace(pool.status, dispatch_label="MAC", dispatch_label_since=SystemClock().now()),
+        metadata=structs.replace(pool.metadata, name="twin"),
+        spec=structs.replace(pool.spec, dispatch_label="MAC"),
+        status=structs.replace(pool.status, dispatch_label="MAC", dispatch_label_since=SystemClock().now()),
     )
     shared, *lonely = sorted(pool_checks([second, pool], []), key=lambda check: check.found, reverse=True)
     assert (shared.about, shared.fix) == ("pool twin", "give twin another dispatchLabel")
     assert "pool macs has had the dispatch label 'MAC' for longer" in shared.found
     assert ["no Node has the label tuist.dev/fleet=blue" in one.found for one in lonely] == [True, True]
+
+
+def test_prefixes_of_two_releases_that_begin_alike_are_a_problem_and_a_shared_pool_is_none():
+    one, other = (Sweeping("tuist-pool-", f"{name}-", f"Deployment {name}/operator") for name in ("paddock", "staging"))
+    (fine,) = prefix_checks([one, other], [machine(spec={"adopt_pool_prefix": "lab-pool-"})], [])
+    assert fine.state == "ok"
+    (wrong,) = prefix_checks([one, replace(other, claim_name_prefix="paddock-staging-")], [], [])
+    assert wrong.state == "problem"
+    assert "begin with paddock-staging-, and so with paddock-" in wrong.found
+    assert "Deployment staging/operator" in wrong.found
+    (wrong,) = prefix_checks([one], [machine(spec={"adopt_pool_prefix": "tuist-pool-b-"})], [])
+    assert "tuist-pool-b-" in wrong.found
 
 
 def test_without_a_cluster_it_says_how_to_name_one(scene: Scene):
@@ -134,6 +152,20 @@ def test_without_a_cluster_it_says_how_to_name_one(scene: Scene):
     assert outcome.exit_code == 3
     assert "✗ cluster" in outcome.output
     assert "--kubeconfig" in outcome.output
+
+
+async def test_an_app_without_webhooks_needs_no_secret_of_one(tmp_path: Path):
+    key = rsa.generate_private_key(65537, 2048).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (tmp_path / "app.pem").write_bytes(key)
+    where = {
+        "PADDOCK_GITHUB_API_URL": "http://127.0.0.1:1",
+        "PADDOCK_GITHUB_PRIVATE_KEY_FILE": str(tmp_path / "app.pem"),
+    }
+    secret, reached = await github({"PADDOCK_GITHUB_APP_ID": "7", "PADDOCK_GITHUB_WEBHOOKS": "off", **where})
+    assert (secret.state, "GitHub is asked for jobs" in secret.found) == ("ok", True)
+    assert reached.state == "problem"
 
 
 async def test_bad_credentials_are_named_and_never_shown():

@@ -18,6 +18,7 @@ from paddock.cli import init, main
 from paddock.cli.doctor import outside
 from paddock.cli.doctor.check import Check, bad, good
 from paddock.hosts.api import MacFleet
+from paddock.hosts.bootstrap.pins import known_version
 from paddock.kube.builtin import SecretObject
 from paddock.runners.api import RunnerPool
 
@@ -73,7 +74,8 @@ def flags(places: Path, *more: str) -> list[str]:
     return [
         *("init", "--folder", str(places / "out"), "--project-id", PROJECT, "--secret-key-file", str(places / "scw")),
         *("--organization", "acme", "--host", "paddock.example.com", "--app-id", "42"),
-        *("--private-key-file", str(places / "app.pem"), "--webhook-secret-file", str(places / "hook"), *more),
+        *("--private-key-file", str(places / "app.pem"), "--webhook-secret-file", str(places / "hook")),
+        *("--job-source", "Webhook", *more),
     ]
 
 
@@ -175,15 +177,66 @@ def test_what_is_missing_or_wrong_is_named_with_its_flag_or_variable(places: Pat
 
 
 @pytest.mark.usefixtures("checks")
+def test_what_is_to_be_typed_next_names_the_bundle_unless_it_is_found(places: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("PADDOCK_BUNDLE", raising=False)
+    built = "--agent-bundle dist/paddock-node-agent-darwin-arm64.tar.gz "
+    said = typed(places, "--for", "up").output
+    assert built in said
+    assert "how the bundle is built and Tart is pinned" in said
+    monkeypatch.setenv("PADDOCK_BUNDLE", "/srv/bundle.tar.gz")
+    said = typed(places, "--for", "up", "--force").output
+    assert "--agent-bundle" not in said
+    assert "docs/first-mac.md says how Tart is pinned" in said
+
+
+@pytest.mark.usefixtures("checks")
 def test_a_person_is_asked_for_what_is_missing_and_a_secret_is_not_shown(places: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(init, "_a_person", lambda: True)
-    words = ["init", "--folder", str(places / "out"), "--private-key-file", str(places / "app.pem")]
-    answers = f"up\n{PROJECT}\n{KEY}\nacme\npaddock.example.com\n42\n{HOOK}\n"
+    words = [
+        "init",
+        "--folder",
+        str(places / "out"),
+        "--private-key-file",
+        str(places / "app.pem"),
+        "--job-source",
+        "Webhook",
+    ]
+    answers = f"up\n{PROJECT}\n{KEY}\nacme\npaddock.example.com\ny\n42\n{HOOK}\n"
     outcome = CliRunner().invoke(main, words, input=answers)
     assert outcome.exit_code == 0, outcome.output
     assert KEY not in outcome.output
     assert HOOK not in outcome.output
-    assert f"SCW_SECRET_KEY='{KEY}'" in (places / "out" / "settings.env").read_text()
+    written = (places / "out" / "settings.env").read_text()
+    assert f"SCW_SECRET_KEY='{KEY}'" in written
+    assert "PADDOCK_ACCEPT_TART_LICENCE='yes'" in written
+
+
+@pytest.mark.usefixtures("checks")
+def test_unless_webhooks_are_wanted_github_is_asked_for_jobs_and_no_secret_of_a_webhook_is_needed(places: Path):
+    (places / "hook").unlink()
+    words = [word for word in flags(places) if word not in ("--job-source", "Webhook")]
+    place = words.index("--webhook-secret-file")
+    del words[place : place + 2]
+    outcome = CliRunner().invoke(main, [*words, "--for", "up"])
+    assert outcome.exit_code == 0, outcome.output
+    assert "PADDOCK_GITHUB_WEBHOOKS='off'" in (places / "out" / "settings.env").read_text()
+    _, pool = yaml.safe_load_all((places / "out" / "fleet.yaml").read_text())
+    assert pool["spec"]["jobSource"] == "ScaleSet"
+    assert "--runner-bind-address" not in outcome.output
+
+
+@pytest.mark.usefixtures("checks")
+def test_tart_is_taken_only_by_who_accepts_its_licence_and_the_rest_is_said(places: Path):
+    outcome = typed(places, "--for", "up")
+    assert "TART" not in (places / "out" / "settings.env").read_text()
+    assert "Tart is missing" in outcome.output
+    assert "--agent-bundle dist/paddock-node-agent-darwin-arm64.tar.gz" in outcome.output
+    outcome = typed(
+        places, "--for", "chart", "--api-server-url", "https://k:6443", "--no-doctor", "--accept-tart-licence"
+    )
+    values = yaml.safe_load((places / "out" / "values.yaml").read_text())
+    assert values["macosFleet"]["tart"] == {"version": known_version("tart"), "acceptLicence": True}
+    assert "Tart" not in outcome.output
 
 
 @pytest.mark.usefixtures("checks")

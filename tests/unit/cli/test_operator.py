@@ -14,6 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 from click.testing import CliRunner
+from doubles.clocks import WITHIN
 from unit.cli.cluster import Cluster
 
 from paddock.cli import main
@@ -84,6 +85,12 @@ class TestFlags:
     def test_durations_are_written_as_go_programs_write_them(self, text: str, seconds: float):
         assert Duration().convert(text, None, None) == seconds
 
+    @pytest.mark.parametrize("text", ["0s", "0m", "999ms"])
+    def test_a_sweep_without_a_pause_is_refused_with_the_shortest_one(self, text: str):
+        outcome = CliRunner().invoke(main, ["operator", "--orphan-reclaim-interval", text])
+        assert outcome.exit_code == 2
+        assert f"'{text}' is too short: give 1s or more" in outcome.output
+
     @pytest.mark.parametrize("text", ["", "15", "m", "15 m", "-1m", "15x"])
     def test_anything_else_is_refused_with_an_example(self, text: str):
         outcome = CliRunner().invoke(main, ["operator", "--orphan-reclaim-interval", text])
@@ -123,7 +130,7 @@ class TestFlags:
 
 def get(url: str) -> tuple[int, str]:
     try:
-        with urlopen(url, timeout=5) as answer:
+        with urlopen(url, timeout=WITHIN) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as error:
         return error.code, error.read().decode()
@@ -137,8 +144,8 @@ def free_port() -> int:
         return sock.getsockname()[1]
 
 
-def until(holds: Any, seconds: float = 20.0) -> bool:
-    deadline = time.monotonic() + seconds
+def until(holds: Any) -> bool:
+    deadline = time.monotonic() + WITHIN
     while time.monotonic() < deadline:
         if holds():
             return True
@@ -182,7 +189,7 @@ def test_it_starts_leads_answers_its_probes_and_gives_the_lease_back_when_it_is_
         assert status == 200
         assert re.search(r"^scaleway_orphan_servers ", text, re.MULTILINE)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0, log.read_text()
+        assert process.wait(WITHIN) == 0, log.read_text()
         assert lease() == ""
         assert "00000000-0000-4000-8000-000000000000" not in log.read_text()
     finally:

@@ -4,15 +4,17 @@ import gc
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 from doubles.clocks import SteppedClock
 from unit.cli.scene import Scene
 
 from paddock.cli import main, progress
-from paddock.cli.connections import DECLINED, FAILED, TROUBLE
+from paddock.cli.exit_codes import FAILED, JUDGING, MEANINGS, judged
 from paddock.cli.kinds import ALL_KINDS, kinds
 
 HEAVY = ("asyncio", "httpx2", "msgspec", "yaml", "starlette", "psycopg", "asyncssh", "paddock.kube", "paddock.hosts")
@@ -27,9 +29,28 @@ def test_help_imports_nothing_heavy():
 def test_help_names_the_exit_codes_and_so_does_the_reference():
     said = CliRunner().invoke(main, ["--help"]).output
     reference = (Path(__file__).parents[3] / "docs" / "reference" / "exit-codes.md").read_text()
-    for code in (0, FAILED, 2, TROUBLE, DECLINED, 130):
+    for code in MEANINGS:
         assert re.search(rf"^ +{code} ", said, re.MULTILINE), code
         assert re.search(rf"^\| {code} ", reference, re.MULTILINE), code
+
+
+def typed(group: click.Group, *words: str) -> Iterator[tuple[str, click.Command]]:
+    """Every command that people type, by its words."""
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from typed(command, *words, name)
+        else:
+            yield " ".join((*words, name)), command
+
+
+def test_the_commands_that_judge_are_those_whose_help_and_page_say_so():
+    reference = (Path(__file__).parents[3] / "docs" / "reference" / "exit-codes.md").read_text()
+    assert dict(re.findall(r"^\| `([a-z -]+)` \| (.+) \|$", reference, re.MULTILINE)) == JUDGING
+    saying = {name for name, command in typed(main) if re.search(r"[Ee]xits\s+with\s+3", command.help or "")}
+    assert saying == set(JUDGING)
+    assert (judged(needs_a_person=True), judged(needs_a_person=False)) == (3, 0)
 
 
 @pytest.mark.parametrize("command", main.list_commands(None))  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from paddock.cli.sweep import survey
 from paddock.kube.objects import Condition
 
 OURS = "tuist-tuist-"
-CLAIMED = {"epoch": 1}
+CLAIMED = {"epoch": 1, "last_machine": f"{OURS}m-1"}
 """This cluster's ledger says that the host was its own once."""
 TOLD = (Condition(type="Ready", status="False", reason="NoOwner", message="nobody's", last_transition_time=NOW),)
 
@@ -89,7 +89,16 @@ def put(cluster: Cluster, obj: Any) -> Any:
 def filled(cluster: Cluster) -> Cluster:
     owner = put(cluster, machine("m-1", server_id=SERVER_ID))
     put(cluster, host(spec={"claim": claim(owner)}, cloud_name="m-1", state="owned"))
-    put(cluster, host(OTHER_ID, spec=CLAIMED, cloud_name=f"{OURS}lost", state="stranded", conditions=TOLD))
+    put(
+        cluster,
+        host(
+            OTHER_ID,
+            spec={"epoch": 1, "last_machine": f"{OURS}lost"},
+            cloud_name=f"{OURS}lost",
+            state="stranded",
+            conditions=TOLD,
+        ),
+    )
     return cluster
 
 
@@ -102,7 +111,7 @@ class TestTheCommand:
         for name in ("SCW_SECRET_KEY", "SCW_DEFAULT_PROJECT_ID"):
             monkeypatch.delenv(name, raising=False)
         outcome = run(filled)
-        assert outcome.exit_code == 0, outcome.output
+        assert outcome.exit_code == 3, outcome.output
         lines = outcome.output.splitlines()
         assert lines[0].split() == ["HOST", "STATE", "MACHINE", "CLOUD", "NAME", "WHY", "WOULD", "DO"]
         assert any(SERVER_ID in line and "owned" in line and "m-1" in line for line in lines)
@@ -114,6 +123,11 @@ class TestTheCommand:
         assert f"no machine names {OTHER_ID}" in outcome.output
         assert "would do: reclaim" in outcome.output
         assert "the sweep would act on 1" in outcome.output
+
+    @pytest.mark.parametrize(("more", "code"), [((), 3), (("--state", "stranded"), 3), (("--state", "owned"), 0)])
+    def test_a_stranded_host_that_it_shows_needs_a_person(self, filled: Cluster, more: tuple[str, ...], code: int):
+        assert run(filled, "--explain", *more).exit_code == code
+        assert run(filled, "-o", "json", *more).exit_code == code
 
     def test_json_yaml_and_names_are_for_programs(self, filled: Cluster):
         told = json.loads(run(filled, "-o", "json").output)["items"]

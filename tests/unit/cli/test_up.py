@@ -105,13 +105,13 @@ async def examined(told: dict[str, Any], authority: str = "") -> dict[str, Check
 async def test_everything_that_is_missing_is_named_with_its_remedy():
     found = await examined({"api": "", "dispatch": "https://localhost:8444", "agent": False, "tart": False})
     softnet = found.pop("Softnet")
-    assert (softnet.state, "--softnet-url" in softnet.found) == ("ok", True)
+    assert (softnet.state, "--softnet-version" in softnet.found) == ("ok", True)
     assert {check.state for check in found.values()} == {"problem"}
     assert set(found) == {"Macs to the API", "Macs to dispatch", "node agent", "Tart", "GitHub App"}
     assert "--advertise-address" in found["Macs to the API"].fix
     assert "loopback, which no Mac reaches" in found["Macs to dispatch"].found
     assert "make bundle" in found["node agent"].fix
-    assert "--tart-url" in found["Tart"].fix
+    assert "--accept-tart-licence" in found["Tart"].fix
     assert "PADDOCK_GITHUB_APP_ID" in found["GitHub App"].fix
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from paddock.hosts.absence import SERVER_GONE
 from paddock.hosts.bootstrap.errors import FailureKind
 from paddock.hosts.breaker import HALTED
 from paddock.hosts.first_contact import EXPIRED
@@ -45,7 +46,7 @@ def reasons(half: str) -> set[str]:
         # Written as they are where neither a reboot nor a wipe of the host could help.
         found |= {str(kind) for kind in FailureKind if not kind.blames_host}
         found |= {str(reason) for reason in VerdictReason}
-        found |= {HALTED, EXPIRED}
+        found |= {HALTED, EXPIRED, SERVER_GONE}
     return found
 
 

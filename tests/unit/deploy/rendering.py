@@ -14,6 +14,7 @@ RELEASE = "tuist-tuist"
 NAMESPACE = "macs"
 
 FULL: dict[str, Any] = {
+    "image": {"repository": "registry.example.com/paddock"},
     "macosFleet": {
         "enabled": True,
         "replicas": 2,
@@ -32,7 +33,7 @@ FULL: dict[str, Any] = {
         "ingress": {"enabled": True, "host": "runners.example.com", "className": "nginx", "tlsSecretName": "tls"},
     },
     "runners": {"namespace": "jobs"},
-    "github": {"apiURL": "https://github.example.com/api/v3"},
+    "github": {"apiURL": "https://github.example.com/api/v3", "webhooks": True},
     "runnerPools": {
         "macos": {
             "image": "example.com/runner:1",
@@ -62,6 +63,8 @@ def templates(values: dict[str, Any] | None = None, release: str = RELEASE) -> d
 def _templates(values: str, release: str) -> dict[str, str]:
     with helm_python.Chart.load(CHART) as chart:
         given = json.loads(values)
+        # The one value that a checkout's chart cannot do without.
+        given["image"] = {"repository": "registry.example.com/paddock", **given.get("image", {})}
         # As `helm install` does before it renders; `render` alone does not look at the schema.
         chart.validate_schema(given)
         shown = chart.render(given, name=release, namespace=NAMESPACE)

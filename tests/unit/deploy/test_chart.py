@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 import helm_python
+import msgspec
 import pytest
 import yaml
 from unit.deploy.rendering import (
@@ -23,7 +24,7 @@ from unit.deploy.rendering import (
 
 from paddock import __version__
 from paddock.cli import connections, main
-from paddock.runners.api import OPERATOR_AUDIENCE, OWNER_LABEL, RUNNER_LABEL
+from paddock.runners.api import OPERATOR_AUDIENCE, OWNER_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.dispatch import http as dispatch
 from paddock.runners.http import internal
 from paddock.runners.webhooks import receive
@@ -544,7 +545,7 @@ def test_the_variables_that_the_secrets_have_to_hold_are_those_that_the_code_rea
     told = set(re.findall(r"\b(?:PADDOCK|SCW)_[A-Z_]+\b", (CHART / "values.yaml").read_text()))
     given = {each["name"] for d in of_kind("Deployment", FULL) for each in d["spec"]["template"]["spec"]["containers"][0].get("env", ())}  # fmt: skip
     assert {"PADDOCK_DSN", "PADDOCK_GITHUB_APP_ID", "SCW_SECRET_KEY"} <= told
-    tart = {"PADDOCK_TART_URL", "PADDOCK_TART_SHA256", "PADDOCK_TART_VERSION"}
+    tart = {"PADDOCK_TART_URL", "PADDOCK_TART_SHA256", "PADDOCK_TART_VERSION", "PADDOCK_ACCEPT_TART_LICENCE"}
     tart |= {"PADDOCK_SOFTNET_URL", "PADDOCK_SOFTNET_SHA256", "PADDOCK_SOFTNET_VERSION"}
     github = {"PADDOCK_GITHUB_APP_ID", "PADDOCK_GITHUB_PRIVATE_KEY_FILE", "PADDOCK_GITHUB_WEBHOOK_SECRET_FILE"}
     github |= {"PADDOCK_GITHUB_WEBHOOK_SECRET_PREVIOUS", "PADDOCK_GITHUB_API_URL"}
@@ -567,7 +568,7 @@ def test_pods_with_a_job_are_never_evicted_and_idle_ones_may_be():
 
 def test_without_webhooks_no_webhook_secret_is_needed_and_every_pool_asks_github():
     pool = {"image": "r:1", "fleetSelector": "m", "dispatchLabel": "l", "runnerLabels": ["x"]}
-    values = {**FULL, "github": {"webhooks": False}, "runnerPools": {"macos": {**pool, "jobSource": "ScaleSet"}}}
+    values = {**FULL, "github": {}, "runnerPools": {"macos": pool}}
     (dispatch,) = [each for each in of_kind("Deployment", values) if each["metadata"]["name"].endswith("dispatch")]
     spec = dispatch["spec"]["template"]["spec"]
     taken = {each["name"]: each.get("value") for each in spec["containers"][0]["env"]}
@@ -575,4 +576,26 @@ def test_without_webhooks_no_webhook_secret_is_needed_and_every_pool_asks_github
     assert not [name for name in taken if "WEBHOOK_SECRET" in name]
     assert "PADDOCK_GITHUB_WEBHOOK_SECRET" not in str(spec["volumes"])
     (made,) = of_kind("RunnerPool", values)
-    assert made["spec"]["jobSource"] == "ScaleSet"
+    assert msgspec.convert(made, RunnerPool).spec.job_source == "ScaleSet"
+    (ingress,) = of_kind("Ingress", values)
+    assert "webhooks" not in str(ingress["spec"])
+    with pytest.raises(helm_python.HelmError, match=r"set its jobSource to ScaleSet, or github\.webhooks to true"):
+        templates({**values, "runnerPools": {"macos": {**pool, "jobSource": "Webhook"}}})
+
+
+def test_tart_by_its_known_version_needs_its_licence_accepted_and_no_sum():
+    def tart(**given: Any) -> dict[str, str]:
+        (operator,) = of_kind("Deployment", {"macosFleet": {"tart": given}})
+        return {each["name"]: each["value"] for each in operator["spec"]["template"]["spec"]["containers"][0]["env"]}
+
+    taken = {"PADDOCK_TART_VERSION": "2.35.0", "PADDOCK_ACCEPT_TART_LICENCE": "true"}
+    assert tart(version="2.35.0", acceptLicence=True) == taken
+    with pytest.raises(helm_python.HelmError, match=r"macosFleet\.tart\.acceptLicence is false"):
+        tart(version="2.35.0")
+    other = tart(version="2.41.1", url="https://files.example/t", sha256="a" * 64)
+    assert other["PADDOCK_TART_SHA256"] == "a" * 64
+
+
+def test_a_chart_of_the_checkout_names_no_image_that_nobody_can_pull():
+    with pytest.raises(helm_python.HelmError, match=r"image\.repository is empty"):
+        templates({"image": {"repository": ""}})

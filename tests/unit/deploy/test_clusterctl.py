@@ -25,7 +25,9 @@ def objects(name: str, **given: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(VARIABLE.sub(value, (FOLDER / name).read_text())))
 
 
-COMPONENTS = objects("infrastructure-components.yaml", SCW_SECRET_KEY="key", SCW_DEFAULT_PROJECT_ID="project")
+COMPONENTS = objects(
+    "infrastructure-components.yaml", SCW_SECRET_KEY="key", SCW_DEFAULT_PROJECT_ID="project", PADDOCK_IMAGE="i:1"
+)
 CLUSTER = objects("cluster-template.yaml", CLUSTER_NAME="macs", WORKER_MACHINE_COUNT="2")
 
 

@@ -27,7 +27,25 @@ def test_the_image_is_built_on_a_base_by_digest():
     assert "BASE_DIGEST=" in image["build-args"]
 
 
-def test_every_action_is_named_by_a_version():
-    named = [step["uses"] for job in JOBS.values() for step in job["steps"] if "uses" in step]
-    assert named
-    assert not [each for each in named if each.rpartition("@")[2] in ("", "main", "master", "latest")]
+def scripts(job: str) -> str:
+    return "\n".join(step.get("run", "") for step in JOBS[job]["steps"])
+
+
+def test_the_image_has_the_bundle_for_macs_and_the_bundle_is_a_file_of_the_release():
+    (image,) = uses("image", "docker/build-push-action")
+    assert "AGENT_BUNDLE" not in image["build-args"], "what the Dockerfile does by itself is to fail without one"
+    assert "make bundle\nmv" in scripts("packages").replace("mkdir bundle\n", "")
+    (kept,) = uses("packages", "actions/upload-artifact")
+    assert "bundle/" in kept["path"].split()
+    assert "release/packages/bundle/*" in scripts("publish")
+    (index,) = uses("publish", "pypa/gh-action-pypi-publish")
+    assert index["packages-dir"] == "release/packages/dist/", "an index of packages takes no bundle"
+
+
+def test_the_chart_and_the_files_for_clusterctl_are_packed_with_the_registry_of_the_image():
+    (image,) = uses("image", "docker/build-push-action")
+    assert image["tags"].startswith("${{ vars.REGISTRY }}/paddock:")
+    assert JOBS["chart"]["env"]["REGISTRY"] == "${{ vars.REGISTRY }}"
+    assert 'make chart REGISTRY="$REGISTRY"' in scripts("chart")
+    assert "release/chart/clusterctl/*.yaml" in scripts("publish")
+    assert "deploy/clusterctl" not in scripts("publish")

@@ -74,11 +74,6 @@ def test_every_value_changes_what_is_rendered(path: tuple[str, ...]):
     value_at(changed, tuple(above))[key] = another(key, value_at(EVERYTHING, path))
     if path == ("dispatch", "enabled"):
         changed["runnerPools"] = {}
-    if path == ("github", "webhooks"):
-        # Without webhooks every pool has to listen to a scale set.
-        changed["runnerPools"] = {
-            name: {**pool, "jobSource": "ScaleSet"} for name, pool in changed["runnerPools"].items()
-        }
     assert templates(changed) != templates(EVERYTHING)
 
 

@@ -127,6 +127,30 @@ class TestChoosing:
             assert "fr-par-1" in message
             assert POOL in message
 
+    def test_while_a_disk_is_wiped_it_waits_and_nobody_is_asked_for_another_mac(self):
+        wiped = host(cloud_name="marker", spec={"release": release()})
+        outcome = choose(SPEC, POOL, [wiped], NOBODY, NOW)
+        assert outcome == NoneFits(
+            "wait: the disk of 1 of its type is being wiped, and the first in the pool is claimed", 1
+        )
+        settling = host(spec={"not_before": later(seconds=1)})
+        assert choose(SPEC, POOL, [settling], NOBODY, NOW) == NoneFits("1 pooled: 1 settling", 1)
+
+    @pytest.mark.parametrize(
+        "host_",
+        [
+            host(cloud_name="marker", type="M4-S", spec={"release": release()}),
+            host(cloud_name="marker", spec={"release": release(policy="terminate")}),
+            host(cloud_name="marker", spec={"release": release(), "quarantine": "kernel panics"}),
+            host(type="M4-S", spec={"not_before": later(seconds=1)}),
+            host(cloud_status="locked"),
+        ],
+    )
+    def test_what_brings_it_no_mac_is_not_said_to_come(self, host_: Any):
+        outcome = choose(SPEC, POOL, [host_], NOBODY, NOW)
+        assert isinstance(outcome, NoneFits)
+        assert outcome.coming == 0
+
     def test_a_host_settles_for_exactly_as_long_as_it_says(self):
         settling = host(spec={"not_before": NOW})
         assert choose(SPEC, POOL, [settling], NOBODY, NOW) == Candidate(settling)

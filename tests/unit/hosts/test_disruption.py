@@ -15,11 +15,13 @@ from paddock.hosts.disruption import (
     Busy,
     Clear,
     Cordon,
+    Force,
     Idle,
     Job,
     Unknown,
     Wait,
     drain_step,
+    force_of,
     jobs_by_node,
     occupancy,
 )
@@ -31,6 +33,7 @@ STAMPED = {**RUNNER, "tuist.dev/runner-pool-owner": "acme"}
 COMMITTED = {**RUNNER, "tuist.dev/runner-account": "7"}
 LONG_AGO = later(hours=-2)
 WORKS = Busy((Job("job", "acme"),))
+EVERYTHING = Force(everything=True)
 
 
 def node(*, open_: bool = False, fenced: datetime | None = LONG_AGO, silent: datetime | None = None) -> Node:
@@ -96,7 +99,7 @@ def step(seen: Any, on: Node | None = None, **how: Any) -> Any:
 
 def test_unknown_waits_whatever_anybody_says() -> None:
     for on in (None, node(), node(open_=True)):
-        waits = step(Unknown("the list failed"), on, forced=True, timeout=timedelta(seconds=1), since=LONG_AGO)
+        waits = step(Unknown("the list failed"), on, force=EVERYTHING, timeout=timedelta(seconds=1), since=LONG_AGO)
         assert isinstance(waits, Wait)
         assert "the list failed" in waits.message
 
@@ -144,11 +147,41 @@ def test_the_limit_of_the_machine_ends_the_wait_and_names_what_it_ends() -> None
 
 
 def test_force_does_not_wait_and_names_what_it_ends() -> None:
-    assert step(WORKS, node(open_=True), forced=True) == Clear(WORKS.jobs, "force")
+    assert step(WORKS, node(open_=True), force=EVERYTHING) == Clear(WORKS.jobs, "force")
+
+
+def test_the_value_of_force_is_everything_or_the_pods_that_were_shown() -> None:
+    assert force_of({FORCE: "true"}) == EVERYTHING
+    assert force_of({FORCE: "uid-1,uid-2"}) == Force(pods=frozenset({"uid-1", "uid-2"}))
+    assert force_of({}) == force_of({FORCE: ""}) == force_of({FORCE: ","}) == Force()
+
+
+def test_a_job_that_was_given_up_is_not_waited_for_and_any_other_is_behind_the_fence() -> None:
+    shown, came = Job("shown", "acme", "uid-1"), Job("came", "globex", "uid-2")
+    force = Force(pods=frozenset({"uid-1"}))
+    fences = step(Busy((shown,)), node(open_=True), force=force)
+    assert isinstance(fences, Cordon)
+    assert step(Busy((shown,)), node(), force=force) == Clear((shown,), "force")
+    waits = step(Busy((shown, came)), node(), force=force)
+    assert isinstance(waits, Wait)
+    assert "waits for 1 job: came (of globex), since" in waits.message
+    idle = step(Busy((shown,), ("idle-1",)), node(), force=force)
+    assert isinstance(idle, Wait)
+    assert "1 idle runner" in idle.message, "it may have a job that nothing on it shows"
+    hour = timedelta(hours=1)
+    late = step(Busy((shown, came)), node(), since=later(hours=-2), timeout=hour, force=force)
+    assert late == Clear((shown, came), "drain_timeout")
+
+
+def test_who_gives_up_certain_jobs_gives_up_nobody_that_cannot_be_named() -> None:
+    force = Force(pods=frozenset({"uid-1"}))
+    elsewhere = Busy((Job("a VM that another cluster started", "another cluster"),))
+    assert isinstance(step(elsewhere, node(), force=force), Wait)
+    assert isinstance(step(Unknown("its agent has not reported", silent=True), node(), force=force), Wait)
 
 
 def test_force_on_an_idle_mac_is_nothing_special() -> None:
-    assert isinstance(step(Idle(), node(open_=True), forced=True), Cordon)
+    assert isinstance(step(Idle(), node(open_=True), force=EVERYTHING), Cordon)
 
 
 def test_a_silent_node_is_told_with_the_remedy() -> None:
@@ -203,7 +236,7 @@ def test_a_mac_that_says_nothing_is_waited_for_unless_a_person_or_the_limit_says
     assert isinstance(waits, Wait)
     assert "who works there is not known: its agent has not reported; since 2026-06-01 12:00 UTC" in waits.message
     assert f"{FORCE}=true" in waits.message
-    assert drain_step(seen, None, since=NOW, now=NOW, forced=True) == Clear((), "force")
+    assert drain_step(seen, None, since=NOW, now=NOW, force=EVERYTHING) == Clear((), "force")
     limit = timedelta(minutes=10)
     assert isinstance(drain_step(seen, None, since=NOW, now=later(minutes=9), timeout=limit), Wait)
     assert drain_step(seen, None, since=NOW, now=later(minutes=10), timeout=limit) == Clear((), "drain_timeout")
@@ -211,5 +244,5 @@ def test_a_mac_that_says_nothing_is_waited_for_unless_a_person_or_the_limit_says
 
 def test_no_force_and_no_limit_goes_past_a_read_that_failed():
     seen = Unknown("the Pods could not be listed")
-    step = drain_step(seen, None, since=NOW, now=later(hours=9), timeout=timedelta(minutes=1), forced=True)
+    step = drain_step(seen, None, since=NOW, now=later(hours=9), timeout=timedelta(minutes=1), force=EVERYTHING)
     assert isinstance(step, Wait)

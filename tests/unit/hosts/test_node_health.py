@@ -45,7 +45,7 @@ def _ready_machine() -> ScalewayAppleSiliconMachine:
 )
 def test_a_ready_machine_says_what_its_node_complains_of(condition, sentence: str, healthy: bool) -> None:
     mine = _ready_machine()
-    answer = why_machine(mine, [], [mine], NOW, node=_node(condition))
+    answer = why_machine(mine, [], NOW, node=_node(condition))
     assert answer.sentence.endswith(f"all is well; but {sentence}")
     assert answer.healthy is healthy
     assert ("host", sentence) in [(each.ledger, each.fact) for each in answer.evidence]
@@ -60,7 +60,7 @@ def test_an_agent_that_is_silent_for_longer_than_its_certificate_lasts_is_said_t
         type="Ready", status="Unknown", message="no status any more", last_transition_time=NOW - timedelta(hours=hours)
     )
     mine = machine(conditions=(Condition(type="Ready", status="False", reason="NodeNotReady", message="no Node"),))
-    answer = why_machine(mine, [], [mine], NOW, node=_node(silent))
+    answer = why_machine(mine, [], NOW, node=_node(silent))
     (fact,) = [each.fact for each in answer.evidence if each.ledger == "host"]
     assert "no status any more" in fact
     assert ("certificate has expired" in fact and "over SSH" in fact and "release it" in fact) is said
@@ -68,19 +68,19 @@ def test_an_agent_that_is_silent_for_longer_than_its_certificate_lasts_is_said_t
 
 def test_a_node_that_offers_no_vm_seats_is_named() -> None:
     mine = _ready_machine()
-    answer = why_machine(mine, [], [mine], NOW, node=_node(seats=None))
+    answer = why_machine(mine, [], NOW, node=_node(seats=None))
     assert "offers no tuist.dev/vm" in answer.sentence
     assert not answer.healthy
 
 
 def test_a_node_that_is_well_or_unknown_changes_nothing() -> None:
     mine = _ready_machine()
-    assert why_machine(mine, [], [mine], NOW, node=_node()) == why_machine(mine, [], [mine], NOW)
+    assert why_machine(mine, [], NOW, node=_node()) == why_machine(mine, [], NOW)
 
 
 def test_a_machine_that_is_not_ready_shows_its_nodes_complaints_as_evidence() -> None:
     waits = machine(conditions=(Condition(type="Ready", status="False", reason="NodeMissing", message="no Node"),))
-    answer = why_machine(waits, [], [waits], NOW, node=_node(_bad("VMSlotsLeaked")))
+    answer = why_machine(waits, [], NOW, node=_node(_bad("VMSlotsLeaked")))
     assert [each.fact for each in answer.evidence if each.ledger == "host"] == [
         "VMSlotsLeaked for 5 min: this is wrong: do that"
     ]

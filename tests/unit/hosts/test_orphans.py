@@ -19,7 +19,7 @@ from unit.hosts.made import (
     server,
 )
 
-from paddock.hosts.claim import claim_marker
+from paddock.hosts.claim import claim_marker, order_marker
 from paddock.hosts.orphans import HostState, Owners, Verdict, VerdictReason, verdict
 from paddock.hosts.release import release_marker
 
@@ -191,3 +191,12 @@ def test_every_combination_of_facts_has_one_verdict_and_no_owned_host_is_ever_st
         older_tenant = its_verdict.reason == VerdictReason.OLDER_TENANT
         assert older_tenant or name not in {each.metadata.name for each in machines if not each.status.server_id}
         assert not older_tenant or (known and its_claim is not None)
+
+
+def test_a_second_server_of_one_order_is_known_by_the_machine_that_ordered_it():
+    buyer = machine(server_id=OTHER_ID, spec={"source": "Order"})
+    second = judged(order_marker(buyer), host(), [buyer])
+    assert (second.state, second.reason) == (HostState.ORPHANED, VerdictReason.ORDERED_TWICE)
+    assert OTHER_ID in second.message
+    waiting = machine(spec={"source": "Order"}, ordering=order_marker(buyer))
+    assert judged(order_marker(buyer), host(), [waiting]).reason is VerdictReason.CLAIM_PENDING

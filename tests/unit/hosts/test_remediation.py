@@ -1,5 +1,6 @@
 """Which tier follows for a host that runs and is in trouble, and what holds all of them back."""
 
+import dataclasses
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,10 +12,18 @@ from paddock.clients.scaleway import HealthDetails
 from paddock.hosts.api import MachineStatus, Reinstall, Remediation, RemediationAttempt
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.remediation import (
+    AFTER,
+    GIVE_BACK,
+    KICK_SESSION,
+    ORDER,
     REBOOT,
     REINSTALL,
+    RESTART,
     SOFT_REBOOT,
+    STRATEGIES,
+    Asked,
     GiveUp,
+    KickSession,
     RebootHost,
     ReinstallInPlace,
     RestartAgent,
@@ -23,6 +32,7 @@ from paddock.hosts.remediation import (
     WaitForHost,
     next_step,
     proven_dead,
+    rank,
     reboot_may_come,
     told,
     trouble_of,
@@ -139,12 +149,15 @@ def test_a_host_is_reinstalled_in_place_once_for_each_claim():
 def test_only_tiers_that_can_help_are_tried():
     session = trouble_of(says(Ready=("False", "NoSession")), host(cloud_name="m-1", state="owned"), None, NOW)
     leaked = trouble_of(says(Ready=("True", ""), VMSlotsLeaked=("True", "RebootNeeded")), WELL, None, NOW)
+    opened = trouble_of(says(Ready=("False", "EgressOpen")), WELL, None, NOW)
     long = trouble_of(says(Ready=("True", ""), LongUptime=("True", "RebootNeeded")), WELL, None, NOW)
     assert session is not None
     assert leaked is not None
+    assert opened is not None
     assert long is not None
-    for trouble in (session, leaked, long):
+    for trouble in (leaked, opened, long):
         assert isinstance(step(14, trouble=trouble), WaitForHost), "a new start of the agent cannot help"
+    for trouble in (session, leaked, opened, long):
         assert isinstance(step(15, trouble=trouble), SoftReboot)
     assert leaked.urgent
     assert not long.urgent
@@ -152,6 +165,82 @@ def test_only_tiers_that_can_help_are_tried():
     never = step(600, 3, 30, trouble=long)
     assert isinstance(never, WaitForHost), "nobody is wiped for his age"
     assert "a person has to look" in never.message
+
+
+NO_SESSION = Trouble("its Node is not ready (NoSession)", NOW, first=KICK_SESSION, heard=True)
+
+
+def kicked(*minutes: float, tier: int = KICK_SESSION, at: float | None = None) -> Machine:
+    """A machine whose user was logged in anew at these minutes, and on which a tier was tried."""
+    moment = NOW + timedelta(minutes=minutes[0] if at is None else at)
+    tried = tuple(RemediationAttempt(tier=KICK_SESSION, at=NOW + timedelta(minutes=each)) for each in minutes)
+    one = machine()
+    return replace(one, status=MachineStatus(remediation=Remediation(since=NOW, tier=tier, at=moment, tried=tried)))
+
+
+@pytest.mark.parametrize(
+    ("one", "minutes", "expected"),
+    [
+        (looked_after(), 1.9, WaitForHost),
+        (looked_after(), 2, KickSession),
+        (kicked(2), 6.9, WaitForHost),
+        (kicked(2), 7, KickSession),
+        (kicked(2, 7), 12, KickSession),
+        (kicked(2, 7, 12), 14.9, WaitForHost),
+        (kicked(2, 7, 12), 15, SoftReboot),
+        (kicked(2, 7, 12, tier=SOFT_REBOOT, at=15), 19.9, WaitForHost),
+        (kicked(2, 7, 12, tier=SOFT_REBOOT, at=15), 20, KickSession),  # the Mac came up without a session again
+        (kicked(20, tier=SOFT_REBOOT, at=15), 25, RebootHost),
+        (kicked(30, 35, tier=REBOOT, at=25), 40, KickSession),
+        (kicked(55, tier=REBOOT, at=25), 60, ReinstallInPlace),
+    ],
+)
+def test_a_lost_session_is_begun_anew_every_five_minutes_between_the_other_tiers(
+    one: Machine, minutes: float, expected: type
+):
+    assert isinstance(next_step(NO_SESSION, one, [one], NOW + timedelta(minutes=minutes)), expected)
+
+
+def test_whoever_waits_for_a_new_login_says_so():
+    waits = next_step(NO_SESSION, kicked(2), [kicked(2)], NOW + timedelta(minutes=3))
+    assert waits.message == (
+        "its Node is not ready (NoSession), since 2026-06-01 12:00 UTC; tried: its user was logged in anew at 12:02 UTC; "
+        "next: its user is logged in anew after 12:07 UTC, if that lasts"
+    )
+
+
+def test_a_rack_that_came_up_without_sessions_gets_them_all_back_whatever_cap_holds_the_rest():
+    rack = [looked_after(name=f"m-{number}") for number in range(4)]
+    for one in rack:
+        assert isinstance(next_step(NO_SESSION, one, rack, NOW + timedelta(hours=1), halted="x"), KickSession)
+
+
+def test_only_a_lost_session_is_begun_anew():
+    for minutes in range(0, 120, 5):
+        for tier in (0, *ORDER):
+            assert not isinstance(step(minutes, tier, 0 if tier else None), KickSession)
+    gentle = replace_last(NO_SESSION, STRATEGIES["RestartAgent"])
+    assert isinstance(step(60, trouble=gentle), WaitForHost), (
+        "a health check allows no more than a new start of the agent"
+    )
+    reboots = replace_last(NO_SESSION, STRATEGIES["Reboot"])
+    assert isinstance(step(60, 3, 25, trouble=reboots), KickSession), "also when its other tiers are used up"
+
+
+def replace_last(trouble: Trouble, last: int) -> Trouble:
+    return dataclasses.replace(trouble, last=last)
+
+
+def test_the_order_of_the_tiers_is_said_once_and_their_times_follow_it():
+    assert sorted(ORDER) == [1, 2, 3, 4, 5, 6] == sorted(AFTER), "what is stored is never renumbered"
+    once = [AFTER[tier] for tier in ORDER if tier != KICK_SESSION]
+    assert once == sorted(once)
+    assert [rank(tier) for tier in (0, RESTART, KICK_SESSION, SOFT_REBOOT)] == [-1, 0, 1, 2]
+    node_without = says(Ready=("False", "NoSession"))
+    limited = trouble_of(node_without, WELL, None, NOW, asked=Asked(NOW, last=REBOOT))
+    assert limited is not None
+    assert limited.last == REBOOT
+    assert trouble_of(node_without, WELL, None, NOW, asked=Asked(NOW, last=GIVE_BACK)) == NO_SESSION
 
 
 def test_a_missing_node_is_trouble_only_where_it_is_expected():
@@ -216,3 +305,11 @@ def test_only_a_long_silence_and_the_providers_word_prove_that_a_mac_is_dead():
     assert not proven_dead(SILENT, alive, late)
     assert not proven_dead(SILENT, None, late)
     assert not proven_dead(SILENT, dead, late - timedelta(seconds=1))
+
+
+def test_a_host_that_the_cloud_cannot_wipe_is_rebooted_and_neither_reinstalled_nor_given_back():
+    for tier, waits in ((RESTART, False), (REBOOT, True), (REINSTALL, True)):
+        tried = looked_after(tier, 0.0)
+        step = next_step(SILENT, tried, [tried], NOW + timedelta(hours=9), unwipeable="it is a Runner of the cloud")
+        assert isinstance(step, WaitForHost) is waits
+        assert ("it is a Runner of the cloud" in step.message) is waits

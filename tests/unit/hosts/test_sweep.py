@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.hosts.made import host
+from unit.hosts.made import FREE_NAME, claim, host
 
 from paddock.hosts.orphans import HostState, Verdict, VerdictReason
 from paddock.hosts.sweep import (
@@ -16,8 +15,8 @@ from paddock.hosts.sweep import (
     Reclaim,
     counts_as_orphan,
     judge,
+    ours,
     owners_vanished,
-    recorded,
 )
 
 OURS = "tuist-tuist-"
@@ -41,18 +40,18 @@ REASONS = [
 
 
 def test_a_stranded_host_of_ours_is_reclaimed_on_its_second_sighting():
-    assert isinstance(judge(f"{OURS}m-1", ORPHANED, 1, OURS, ours=True), Leave)
-    assert judge(f"{OURS}m-1", ORPHANED, 2, OURS, ours=True) == Reclaim("no machine owns it")
+    assert isinstance(judge(f"{OURS}m-1", ORPHANED, 1, OURS, given=True), Leave)
+    assert judge(f"{OURS}m-1", ORPHANED, 2, OURS, given=True) == Reclaim("no machine owns it")
 
 
 def test_without_a_claim_name_prefix_everything_is_only_reported():
-    left = judge(f"{OURS}m-1", ORPHANED, 99, "", ours=True)
+    left = judge(f"{OURS}m-1", ORPHANED, 99, "", given=True)
     assert isinstance(left, Leave)
     assert "--orphan-reclaim-claim-name-prefix" in left.reason
 
 
 def test_a_name_outside_our_namespace_is_left_alone_and_says_so():
-    left = judge("apple-silicon-romantic-haibt", ORPHANED, 99, OURS, ours=True)
+    left = judge("apple-silicon-romantic-haibt", ORPHANED, 99, OURS, given=True)
     assert isinstance(left, Leave)
     assert OURS in left.reason
 
@@ -62,15 +61,15 @@ def test_a_marker_that_nobody_recorded_is_finished_by_the_sweep():
         (HostState.CLAIMING, VerdictReason.CLAIM_PENDING, "tuist-claim-pending-x"),
         (HostState.RELEASING, VerdictReason.RELEASE_PENDING, "tuist-release-pending-x"),
     ):
-        assert isinstance(judge(name, Verdict(state, reason, "a marker"), 2, OURS, ours=True), Reclaim)
-        assert isinstance(judge(name, Verdict(state, reason, "a marker"), 2, "", ours=True), Leave)
+        assert isinstance(judge(name, Verdict(state, reason, "a marker"), 2, OURS, given=True), Reclaim)
+        assert isinstance(judge(name, Verdict(state, reason, "a marker"), 2, "", given=True), Leave)
 
 
 def test_a_dead_claim_is_taken_back_on_its_second_sighting_even_when_only_reporting():
     dead = Verdict(HostState.POOLED, VerdictReason.DEAD_CLAIM, "its machine is gone")
     for prefix in ("", OURS):
-        assert isinstance(judge("tuist-pool-x", dead, 1, prefix, ours=True), Leave)
-        assert isinstance(judge("tuist-pool-x", dead, 2, prefix, ours=True), HealLedger)
+        assert isinstance(judge("tuist-pool-x", dead, 1, prefix, given=True), Leave)
+        assert isinstance(judge("tuist-pool-x", dead, 2, prefix, given=True), HealLedger)
 
 
 UNRECORDED = (VerdictReason.CLAIM_PENDING, VerdictReason.RELEASE_PENDING, VerdictReason.DEAD_CLAIM)
@@ -81,7 +80,7 @@ UNRECORDED = (VerdictReason.CLAIM_PENDING, VerdictReason.RELEASE_PENDING, Verdic
     [each for each in REASONS if each[0] is not HostState.ORPHANED and each[1] not in UNRECORDED],
 )
 def test_what_has_an_owner_or_is_on_its_way_is_left_alone(state: HostState, reason: VerdictReason):
-    left = judge(f"{OURS}m-1", Verdict(state, reason, "why"), 99, OURS, ours=True)
+    left = judge(f"{OURS}m-1", Verdict(state, reason, "why"), 99, OURS, given=True)
     assert left == Leave("why")
 
 
@@ -95,7 +94,7 @@ def test_every_verdict_has_an_action_and_a_reclaim_has_passed_every_brake(
     kind: Any, name: str, observations: int, prefix: str
 ):
     state, reason = kind
-    action = judge(name, Verdict(state, reason, "why"), observations, prefix, ours=True)
+    action = judge(name, Verdict(state, reason, "why"), observations, prefix, given=True)
     assert action.reason
     if isinstance(action, Reclaim):
         assert prefix
@@ -122,16 +121,32 @@ def test_the_gauge_counts_a_marker_that_nobody_recorded_when_it_stays():
 
 @pytest.mark.parametrize("name", [f"{OURS}m-1", "tuist-claim-pending-x", "tuist-release-pending-x"])
 def test_what_this_cluster_has_not_recorded_may_be_a_rivals_and_is_left(name: str):
-    left = judge(name, ORPHANED, 99, OURS, ours=False)
+    left = judge(name, ORPHANED, 99, OURS, given=False)
     assert isinstance(left, Leave)
     assert "paddock adopt --from-names" in left.reason
 
 
-def test_a_claim_of_now_or_before_is_a_record_and_a_name_is_none():
-    assert not recorded(None)
-    assert not recorded(host(cloud_name=f"{OURS}m-1", state="stranded"))
-    once = host(cloud_name=f"{OURS}m-1", state="stranded")
-    assert recorded(msgspec.structs.replace(once, spec=msgspec.structs.replace(once.spec, epoch=1)))
+class TestWhatIsOurs:
+    """A name is proof only if our own ledger says that we gave it to this very host."""
+
+    def test_a_host_that_this_cluster_never_had_is_not_whatever_its_name_begins_with(self):
+        assert not ours(None, f"{OURS}m-1")
+        assert not ours(host(cloud_name=f"{OURS}m-1", state="stranded"), f"{OURS}m-1")
+
+    @pytest.mark.parametrize("spec", [{"claim": claim()}, {"last_machine": "m-1"}])
+    def test_the_name_that_a_claim_gave_is_also_after_it_has_ended(self, spec: dict[str, Any]):
+        assert ours(host(spec={**spec, "epoch": 1}), "m-1")
+
+    @pytest.mark.parametrize("spec", [{"claim": claim()}, {"last_machine": "m-1"}, {}])
+    def test_a_name_that_another_cluster_gave_since_is_not(self, spec: dict[str, Any]):
+        judged = host(spec={**spec, "epoch": 1})
+        for name in ("m-1-b", "m-2", FREE_NAME, ""):
+            assert not ours(judged, name)
+
+    @pytest.mark.parametrize("name", ["tuist-claim-pending-x", "tuist-release-pending-x"])
+    def test_a_marker_is_on_a_host_that_this_cluster_had_because_nobody_works_under_one(self, name: str):
+        assert ours(host(spec={"last_machine": "m-1", "epoch": 1}), name)
+        assert not ours(host(), name)
 
 
 def test_sightings_in_a_row_are_counted_and_any_change_begins_anew():
@@ -160,3 +175,8 @@ def test_owners_that_are_gone_all_at_once_look_like_an_emptied_or_restored_clust
     dead: int, machines: int, vanished: bool
 ):
     assert owners_vanished(dead, machines) is vanished
+
+
+def test_a_stranded_host_that_the_cloud_cannot_wipe_is_left_and_says_why():
+    left = judge(f"{OURS}m-1", ORPHANED, 99, OURS, given=True, unwipeable="it is a Runner of the cloud")
+    assert left == Leave("left as it is: it is a Runner of the cloud")

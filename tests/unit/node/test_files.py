@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from paddock.base.readable import selected
+from paddock.base.secrets import Secret
 from paddock.node.files import DiskFiles
 from paddock.node.lock import AlreadyRunningError, agent_lock
 from paddock.node.logs import RotatingLog
@@ -67,6 +68,41 @@ async def test_only_words_that_we_know_are_believed(tmp_path: Path) -> None:
     for name, text in (("state", "job\n"), ("rc", "143\n"), ("mark", "12 running\n")):
         (shares.status / name).write_text(text)
     assert await shares.guest() == Guest(state="job", rc=143, mark="12 running")
+
+
+async def test_a_guest_of_another_user_number_can_use_both_shares_and_nobody_else_on_the_host_reaches_them(
+    tmp_path: Path,
+) -> None:
+    archive = tmp_path / "runner.tar.gz"
+    archive.write_bytes(b"runner")
+    archive.chmod(0o644)
+    journal, before = tmp_path / "vms", os.umask(0o077)
+    try:
+        await FILES.make_folder(journal)
+        shares = Shares(FILES, journal / "uid", journal / "elsewhere")
+        await shares.prepare({"A": "b"}, b"#!/bin/sh\n", archive, anew=True)
+        await shares.hand_over(Secret("config"))
+        await shares.ask_to_halt()
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in shares.env.iterdir()}
+    assert modes == {"guest.sh": 0o755, **dict.fromkeys(("env", "job", "stop", "runner.tar.gz"), 0o644)}
+    assert shares.status.stat().st_mode & 0o777 == 0o777
+    assert shares.env.stat().st_mode & 0o777 == 0o755
+    assert journal.stat().st_mode & 0o777 == 0o700
+
+
+async def test_a_runner_archive_that_belongs_to_root_is_shared_without_touching_its_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "runner.tar.gz"
+    archive.write_bytes(b"runner")
+    archive.chmod(0o444)
+    touched: list[Path] = []
+    monkeypatch.setattr(Path, "chmod", lambda self, mode: touched.append(self))
+    await FILES.copy(archive, tmp_path / "shared")
+    assert (tmp_path / "shared").stat().st_ino == archive.stat().st_ino
+    assert touched == []
 
 
 def test_values_survive_the_shell_whatever_they_hold(tmp_path: Path) -> None:

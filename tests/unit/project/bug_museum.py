@@ -1,9 +1,10 @@
 """Known bugs of peers and of our past, each as a mutant of one of our own decisions; the suite must kill every one.
 
 A mutant is a function that stands in for the real one, mostly by lying to it about one fact. `killer` is the file of tests that
-must fail under it.
+guards against it; `museum_killers` names the test in it that fails.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -13,6 +14,7 @@ from msgspec.structs import replace as changed
 
 from paddock.clients.scaleway import Gone, Unknown
 from paddock.hosts import (
+    absence,
     breaker,
     claim,
     cluster_api,
@@ -33,8 +35,12 @@ from paddock.hosts import (
     validation,
     verify,
 )
-from paddock.node import decide, pods
+from paddock.hosts.bootstrap import drift, launchd
+from paddock.node import decide, goldens, pods, pulling, seat_leaks
 from paddock.node.machines import Liveness
+from paddock.runners.healing import runner_lists
+from paddock.runners.healing.verdicts import pod as pod_verdict
+from paddock.runners.ledger import registrations, runner_versions, scale_sets
 
 __all__ = ["EXHIBITS", "Exhibit"]
 
@@ -78,6 +84,7 @@ _VERDICT, _JUDGE = orphans.verdict, sweep.judge
 _OCCUPANCY, _DRAIN = disruption.occupancy, disruption.drain_step
 _DECIDE, _PLAN = decide.decide, fleet.plan
 _CLAIM, _RELEASE, _SWEEP, _ORPHANS = (f"hosts/test_{name}.py" for name in ("claim", "release", "sweep", "orphans"))
+_DAEMON = launchd.daemon_plist
 _HEALTH_CHECK = "hosts/test_health_check.py"
 _DISRUPTION, _REMEDIATION, _RECOVERY = (f"hosts/test_{name}.py" for name in ("disruption", "remediation", "recovery"))
 _BREAKER, _FLEET, _VERIFY, _DELETE = (f"hosts/test_{name}.py" for name in ("breaker", "fleet", "verify", "delete"))
@@ -99,14 +106,17 @@ def _(host: Any, now: Any) -> Any:
     return _UNFREE(_host(host, claim=None), now)
 
 
-@_exhibit("a dirty host looks free", "tuist release order (peers-hosts 0.3)", claim._unfree, _CLAIM)
+@_exhibit("a dirty host looks free", "tuist: the pool name is given before the wipe", claim._unfree, _CLAIM)
 def _(host: Any, now: Any) -> Any:
     """A host whose wipe is still to come may be claimed."""
     return _UNFREE(_host(host, release=None), now)
 
 
 @_exhibit(
-    "a late call reaches a new tenant", "leader election without fencing (peers-hosts 0.10)", claim._unfree, _CLAIM
+    "a late call reaches a new tenant",
+    "leader election without fencing: a call of the old leader arrives late",
+    claim._unfree,
+    _CLAIM,
 )
 def _(host: Any, now: Any) -> Any:
     """A host is claimable at once after its last mutation."""
@@ -131,7 +141,12 @@ def _(spec: Any, server_type: str, family: str, name: str) -> Any:
     return _UNFIT(changed(spec, type=server_type), server_type, family, name)
 
 
-@_exhibit("a host of another OS is claimed", "tuist reimage drift (peers-hosts 0.7)", claim._unfit, _CLAIM)
+@_exhibit(
+    "a host of another OS is claimed",
+    "tuist: a host is reinstalled with another OS than its fleet has",
+    claim._unfit,
+    _CLAIM,
+)
 def _(spec: Any, server_type: str, family: str, name: str) -> Any:
     """The OS of the host is not compared."""
     return _UNFIT(changed(spec, os=family or name or spec.os), server_type, family or spec.os, name)
@@ -140,7 +155,7 @@ def _(spec: Any, server_type: str, family: str, name: str) -> Any:
 # Releasing
 
 
-@_exhibit("freed before it is wiped", "tuist ReleaseToPool (peers-hosts 0.3)", release.release_step, _RELEASE)
+@_exhibit("freed before it is wiped", "tuist ReleaseToPool: rename, then reinstall", release.release_step, _RELEASE)
 def _(host: Any, server: Any, now: Any) -> Any:
     """The pool name comes first, the wipe after it."""
     step = _STEP(host, server, now)
@@ -159,7 +174,7 @@ def _(host: Any, server: Any, now: Any) -> Any:
     return _STEP(host, Gone("a guess") if isinstance(server, Unknown) else server, now)
 
 
-@_exhibit("a failed wipe waits for ever", "BMO#1184, H11", release._after_the_wipe, _RELEASE)
+@_exhibit("a failed wipe waits for ever", "BMO#1184", release._after_the_wipe, _RELEASE)
 def _(host: Any, recorded: Any, server: Any, now: Any) -> Any:
     """A reinstall that ends in an error is waited for, and never asked for again."""
     step = _AFTER(host, recorded, server, now)
@@ -195,30 +210,34 @@ def _(host: Any, others: Any, last: Any, now: Any) -> Any:
 # Sweeping
 
 
-@_exhibit("an emptied cluster wipes its fleet", "MCM#657, H7", sweep.owners_vanished, _SWEEP)
+@_exhibit("an emptied cluster wipes its fleet", "MCM#657", sweep.owners_vanished, _SWEEP)
 def _(dead: int, machines: int) -> bool:
     """That all owners are gone at once is no reason to wait."""
     return dead < 0 > machines
 
 
 @_exhibit("one sighting is enough", "nodepool's two scans, TF#3802", sweep.judge, _SWEEP)
-def _(name: str, verdict: Any, observations: int, prefix: str, *, ours: bool) -> Any:
+def _(name: str, verdict: Any, observations: int, prefix: str, *, given: bool) -> Any:
     """What is seen once is reclaimed."""
-    return _JUDGE(name, verdict, observations + 1, prefix, ours=ours)
+    return _JUDGE(name, verdict, observations + 1, prefix, given=given)
 
 
-@_exhibit(
-    "a rival's host is reclaimed", "source cluster's sweep after a move (peers-hosts 0.5), H12", sweep.judge, _SWEEP
-)
-def _(name: str, verdict: Any, observations: int, prefix: str, *, ours: bool) -> Any:
+@_exhibit("a rival's host is reclaimed", "the sweep of the cluster that a clusterctl move left", sweep.judge, _SWEEP)
+def _(name: str, verdict: Any, observations: int, prefix: str, *, given: bool) -> Any:
     """What another cluster recorded counts as ours."""
-    return _JUDGE(name, verdict, observations, prefix, ours=True)
+    return _JUDGE(name, verdict, observations, prefix, given=True)
 
 
-@_exhibit("report-only reclaims", "tuist activeReclaim (seed 000)", sweep.judge, _SWEEP)
-def _(name: str, verdict: Any, observations: int, prefix: str, *, ours: bool) -> Any:
+@_exhibit("a claim of long ago is for ever", "our own: names of two clusters that begin alike", sweep.ours, _SWEEP)
+def _(host: Any, name: str) -> bool:
+    """A host that this cluster had once stays its own, whoever took it from the pool since."""
+    return host is not None and (host.spec.claim is not None or host.spec.epoch > 0)
+
+
+@_exhibit("report-only reclaims", "tuist: what activeReclaim switches", sweep.judge, _SWEEP)
+def _(name: str, verdict: Any, observations: int, prefix: str, *, given: bool) -> Any:
     """Without the prefix every orphan may be reclaimed."""
-    return _JUDGE(name, verdict, observations, prefix or name[:1], ours=ours)
+    return _JUDGE(name, verdict, observations, prefix or name[:1], given=given)
 
 
 @_exhibit("a short list makes orphans", "TF#167", orphans.verdict, _ORPHANS)
@@ -239,12 +258,38 @@ def _(*_: Any) -> bool:
     return False
 
 
+@_exhibit("two wrong lists are proof", "our own: a fleet of one; TF#167", absence.absence_step, "hosts/test_absence.py")
+def _(host: Any, claimant: Any, found: Any, now: Any) -> Any:
+    """A server that lists do not show is gone, whatever a read of itself says."""
+    return _ABSENCE(host, claimant, found if isinstance(found, Gone) and found.listed != 0 else Gone("two lists"), now)
+
+
+_ABSENCE = absence.absence_step
+
+
+@_exhibit(
+    "a failed update passes for done", "tuist#12433, #12439", drift.after_failed_update, "hosts/bootstrap/test_drift.py"
+)
+def _(status: Any, desired: str, failures: int, now: Any) -> Any:
+    """What should be on the host is written down as what it carries, although the update failed."""
+    return changed(_FAILED_UPDATE(status, desired, failures, now), host_config_hash=desired)
+
+
+@_exhibit("an update that is given up looks well", "tuist#12119", drift.given_up, "hosts/bootstrap/test_drift.py")
+def _(status: Any, reason: str) -> Any:
+    """The machine has the reason of its failure, and a phase that nobody alerts on."""
+    return changed(_GIVEN_UP(status, reason), phase=status.phase)
+
+
+_FAILED_UPDATE, _GIVEN_UP = drift.after_failed_update, drift.given_up
+
+
 # Moving, pausing, deleting
 
 
 @_exhibit(
     "a move wipes what it moved",
-    "clusterctl mover.go (peers-hosts 0.5)",
+    "clusterctl mover.go: the source deletes what it has moved",
     cluster_api.may_delete,
     "hosts/test_cluster_api.py",
 )
@@ -321,13 +366,13 @@ def _(*_: Any) -> float:
     return 0.0
 
 
-@_exhibit("a sealed password waits for ever", "tuist#11013 (seed)", recovery.sealed_for_too_long, _RECOVERY)
+@_exhibit("a sealed password waits for ever", "tuist#11013", recovery.sealed_for_too_long, _RECOVERY)
 def _(*_: Any) -> bool:
     """A seal never counts as a failure."""
     return False
 
 
-@_exhibit("a silent Mac stays ready", "H8, tuist has no tiers for running nodes", remediation.trouble_of, _REMEDIATION)
+@_exhibit("a silent Mac stays ready", "tuist: no tiers for running nodes", remediation.trouble_of, _REMEDIATION)
 def _(*_: Any) -> None:
     """A Node that is not ready is nobody's trouble."""
 
@@ -355,7 +400,7 @@ _NEXT = remediation.next_step
 _TROUBLE = remediation.trouble_of
 
 
-@_exhibit("a whole fleet reboots at once", "H13, tuist: synchronized restarts", remediation._disrupted, _REMEDIATION)
+@_exhibit("a whole fleet reboots at once", "tuist: synchronized restarts", remediation._disrupted, _REMEDIATION)
 def _(*_: Any) -> str:
     """Which Macs of the fleet are being rebooted does not matter."""
     return ""
@@ -389,7 +434,7 @@ def _(*args: Any, **more: Any) -> Any:
 
 @_exhibit(
     "nobody comes for a Machine",
-    "MachineHealthCheck without an owner (peers-hosts 2.5)",
+    "a MachineHealthCheck on a Machine without an owner",
     health_check.replaceable,
     _HEALTH_CHECK,
 )
@@ -427,20 +472,18 @@ def _(machine: Any, server: Any, now: Any, settle: Any) -> Any:
 _INSTALL = reinstall.reinstall_step
 
 
-@_exhibit("one mistake wipes every host", "H9, tuist#12306", breaker.fleet_halt, _BREAKER)
+@_exhibit("one mistake wipes every host", "tuist#12306", breaker.fleet_halt, _BREAKER)
 def _(*_: Any) -> None:
     """What fails alike everywhere is each host's own fault."""
 
 
-@_exhibit("the same error never looks the same", "H9: ids in messages", breaker.signature, _BREAKER)
+@_exhibit("the same error never looks the same", "ids in messages", breaker.signature, _BREAKER)
 def _(problem: str) -> str:
     """Errors are compared with their ids and numbers."""
     return problem
 
 
-@_exhibit(
-    "a missing payload buys Macs", "H6, servo/ci-runners#44", order_limits.may_order, "hosts/test_order_limits.py"
-)
+@_exhibit("a missing payload buys Macs", "servo/ci-runners#44", order_limits.may_order, "hosts/test_order_limits.py")
 def _(*_: Any, **__: Any) -> Any:
     """Orders have neither a cap nor a budget."""
     return order_limits.MayOrder()
@@ -449,7 +492,7 @@ def _(*_: Any, **__: Any) -> Any:
 # Draining
 
 
-@_exhibit("a Pod that is deleted does not count", "ARC#4197, H1", disruption.occupancy, _DISRUPTION)
+@_exhibit("a Pod that is deleted does not count", "ARC#4197", disruption.occupancy, _DISRUPTION)
 def _(node: Any, listed: Any, now: Any, **more: Any) -> Any:
     """Deleting a Pod is taken for the end of its VM."""
     return _OCCUPANCY(node, [pod for pod in listed if pod.metadata.deletion_timestamp is None], now, **more)
@@ -470,7 +513,7 @@ def _(*_: Any) -> bool:
 
 @_exhibit(
     "a move loses a claim in flight",
-    "clusterctl move without block-move (H15)",
+    "clusterctl move without block-move",
     cluster_api.lost_in_a_move,
     _CLUSTER_API,
 )
@@ -493,11 +536,17 @@ def _(seen: Any, node: Any, **more: Any) -> Any:
     return _DRAIN(disruption.Idle() if isinstance(seen, disruption.Unknown) else seen, node, **more)
 
 
-@_exhibit("a drain gives jobs up by itself", "H1, fleeting/taskscaler#20", disruption.drain_step, _DISRUPTION)
+@_exhibit("a drain gives jobs up by itself", "fleeting/taskscaler#20", disruption.drain_step, _DISRUPTION)
 def _(seen: Any, node: Any, **more: Any) -> Any:
     """Every drain is forced."""
-    more["forced"] = True
+    more["force"] = disruption.Force(everything=True)
     return _DRAIN(seen, node, **more)
+
+
+@_exhibit("who gives one job up gives all up", "our own: a job that came later", disruption.force_of, _DISRUPTION)
+def _(annotations: Any) -> Any:
+    """Force is the whole Mac's, whatever Pods it names."""
+    return disruption.Force(everything=bool(annotations.get(disruption.FORCE)))
 
 
 @_exhibit("taken without a fence", "CAPI drain races the scheduler", disruption.drain_step, _DISRUPTION)
@@ -506,19 +555,19 @@ def _(seen: Any, node: Any, **more: Any) -> Any:
     return _DRAIN(seen, None if isinstance(seen, disruption.Idle) else node, **more)
 
 
-@_exhibit("busy Macs go first", "H1, gitlab taskscaler", fleet.plan, _FLEET)
+@_exhibit("busy Macs go first", "gitlab taskscaler", fleet.plan, _FLEET)
 def _(wanted: Any, machines: Any, hosts: Any, now: Any, jobs: Any = None) -> Any:
     """Who works is not looked at when a fleet shrinks."""
     return _PLAN(wanted, machines, hosts, now, {})
 
 
-@_exhibit("a typo buys a thousand machines", "H21, ARC#3203", fleet._growth, _FLEET)
+@_exhibit("a typo buys a thousand machines", "ARC#3203", fleet._growth, _FLEET)
 def _(wanted: Any, living: Any, said: str, now: Any) -> Any:
     """A fleet grows at one stroke."""
     return fleet.FleetPlan(wanted.spec.replicas - len(living), (), said)
 
 
-@_exhibit("impossible input reaches the cloud", "outscale#497, H22", validation.bad_input, "hosts/test_validation.py")
+@_exhibit("impossible input reaches the cloud", "outscale#497", validation.bad_input, "hosts/test_validation.py")
 def _(*_: Any, **__: Any) -> None:
     """Nothing in a spec is wrong."""
 
@@ -532,6 +581,17 @@ def _(*_: Any) -> Any:
 
 
 # On the Mac
+
+
+@_exhibit(
+    "a flush opens private networks",
+    "our own: loaded at boot only",
+    launchd.daemon_plist,
+    "hosts/bootstrap/test_jobs.py",
+)
+def _(label: str, program: str, **_: Any) -> str:
+    """The packet filter's rules are loaded at the start of the Mac, and never again."""
+    return _DAEMON(label, program)
 
 
 @_exhibit("a probe that fails ends a VM", "ORCH#454", decide.decide, _NODE)
@@ -565,7 +625,7 @@ def _(facts: Any) -> Any:
     return _DECIDE(changed(facts, guest=changed(facts.guest, readable=True)))
 
 
-@_exhibit("tart's zero is taken for success", "tart#exit codes (spec/agent.md)", decide._end, _NODE)
+@_exhibit("tart's zero is taken for success", "tart run: zero after a VM that failed", decide._end, _NODE)
 def _(facts: Any, entry: Any) -> Any:
     """The exit code of `tart run` says how the job ended."""
     end = _END(facts, entry)
@@ -583,6 +643,94 @@ def _(pod: Any, offer: Any, others: Any, *, ending: int, pressure: str) -> Any:
 
 
 _ADMISSION = pods.admission
+
+
+@_exhibit("a large image never arrives", "tuist: 20 minutes a pull, 65 GB", pulling.ended_for, "node/test_pulling.py")
+def _(progress: Any, disk: Any) -> str:
+    """A pull that gets on is ended after twenty minutes, and begins at zero."""
+    return "the deadline has passed" if progress.lasted >= 1200.0 else _ENDED_FOR(progress, disk)
+
+
+_ENDED_FOR = pulling.ended_for
+
+
+@_exhibit("a golden goes from under its VM", "tuist#11517", goldens.reclaim_order, "node/test_goldens.py")
+def _(machines: Any, needed: Any, running: Any, since: Any) -> list[str]:
+    """An image that a Pod names may go although a VM that may run is its clone."""
+    return _RECLAIM_ORDER(machines, needed, running - needed, since)
+
+
+_RECLAIM_ORDER = goldens.reclaim_order
+
+
+@_exhibit("one leaked seat is invisible", "tart#1217", seat_leaks.leaked_seats, "node/test_seat_leaks.py")
+def _(alive: int) -> int:
+    """A leak is seen only where no VM runs."""
+    return 0 if alive else _LEAKED_SEATS(alive)
+
+
+_LEAKED_SEATS = seat_leaks.leaked_seats
+
+
+@_exhibit(
+    "a listener that retries lives for ever",
+    "tuist#11864, actions/runner#4191, ARC#4183",
+    pod_verdict._listens_in_vain,
+    "runners/healing/verdicts/test_pod.py",
+)
+def _(facts: Any) -> bool:
+    """Whatever moves is alive, also a listener that GitHub does not know."""
+    return False
+
+
+@_exhibit(
+    "another place's refusal hides a runner",
+    "our own: an App with the rights of the install page",
+    runner_lists.possible_places,
+    "runners/healing/test_runner_lists.py",
+)
+def _(registration: Any) -> Any:
+    """A runner may stand in any list, wherever it was registered."""
+    return _PLACES(changed(registration, place=None))
+
+
+_PLACES = runner_lists.possible_places
+
+
+@_exhibit(
+    "runners of others are unregistered",
+    "our own: staging beside production",
+    registrations.is_marked,
+    "runners/dispatch/test_pure.py",
+)
+def _(name: str, mark: str) -> bool:
+    """A runner is ours because it is named like ours."""
+    return re.search(r"-[0-9a-f]{8}$", name) is not None
+
+
+@_exhibit(
+    "one job of two sources takes two Macs",
+    "our own: a pool that goes from webhooks to a scale set",
+    scale_sets.may_act_on,
+    "runners/ledger/test_sources.py",
+)
+def _(minted_for: int | None, job_id: int) -> bool:
+    """A runner may be what runs any row."""
+    return True
+
+
+@_exhibit(
+    "a retired runner version loops",
+    "tuist#12253",
+    runner_versions.version_refused,
+    "runners/ledger/test_runner_versions.py",
+)
+def _(newest_first: Any) -> Any:
+    """A runner's own code is believed, whether or not it got a job."""
+    return _REFUSED([changed(one, worked=False) for one in newest_first])
+
+
+_REFUSED = runner_versions.version_refused
 
 
 def table() -> str:

@@ -30,7 +30,15 @@ def texts() -> Iterator[Path]:
         )
     yield from (
         ROOT / name
-        for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "Dockerfile", "Makefile")
+        for name in (
+            "README.md",
+            "CONTRIBUTING.md",
+            "SECURITY.md",
+            "CHANGELOG.md",
+            "Dockerfile",
+            "Makefile",
+            "pyproject.toml",
+        )
     )
 
 
@@ -80,9 +88,13 @@ def test_types_are_shipped_and_the_lock_file_knows_the_name():
     assert [one["name"] for one in locked if one["source"].get("editable") == "."] == ["paddock-ci"]
 
 
-def test_the_project_says_where_it_lives():
-    assert {"Homepage", "Documentation", "Source", "Issues", "Changelog"} <= set(PROJECT["urls"])
-    assert all(url.startswith("https://") for url in PROJECT["urls"].values())
+def test_nothing_leads_to_a_place_where_the_project_is_not():
+    """Until it is published nobody can say where: a release writes the place that it is made at into what it packs."""
+    wrong = "github.com/" + "tuist/paddock"
+    # Links of versions, whose tags are made where the project is published.
+    said = [path for path in texts() if wrong in path.read_text() and path.name != "CHANGELOG.md"]
+    assert said == []
+    assert "urls" not in PROJECT
 
 
 def test_every_place_that_names_the_version_names_the_same():

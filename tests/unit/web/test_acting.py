@@ -121,9 +121,8 @@ async def test_a_confirmed_release_deletes_that_very_machine(browser: httpx2.Asy
     assert (answer.status_code, answer.headers["location"]) == (303, f"/hosts/{HOST}")
     forced, deleted = rig.cluster.changes
     assert forced[1] == MACHINE
-    assert forced[2] == {"metadata": {"uid": "machine-0", "annotations": {FORCE: "true"}}}, (
-        "its job was shown and given up"
-    )
+    given_up = {"metadata": {"uid": "machine-0", "annotations": {FORCE: fields["shown"]}}}
+    assert forced[2] == given_up, "its job was shown and given up, and no other"
     assert deleted == ("delete", MACHINE, {"uid": "machine-0"})
 
 
@@ -141,6 +140,17 @@ async def test_a_job_that_came_since_the_plan_was_shown_is_shown_again_and_not_e
     unseen = await browser.post(f"/actions/release/{MACHINE}", data={**fields, "shown": ""}, headers={"origin": ORIGIN})
     assert unseen.status_code == 409
     assert rig.cluster.changes == []
+
+
+async def test_nothing_is_forced_where_the_job_that_was_given_up_has_ended(
+    browser: httpx2.AsyncClient, rig: Rig
+) -> None:
+    await signed_in(browser)
+    fields = await form(browser, f"/actions/release/{MACHINE}")
+    rig.cluster.pods = [replace(pod, status=replace(pod.status, phase="Succeeded")) for pod in rig.cluster.pods]
+    answer = await browser.post(f"/actions/release/{MACHINE}", data=fields, headers={"origin": ORIGIN})
+    assert answer.status_code == 303
+    assert rig.cluster.changes == [("delete", MACHINE, {"uid": "machine-0"})]
 
 
 @pytest.mark.parametrize("origin", [None, "null", "https://evil.example", "http://127.0.0.1:9999", "http://127.0.0.1"])

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paddock.cli.connections import TROUBLE, Reach, connected, reach_flags, run
+from paddock.cli.connections import Reach, connected, reach_flags, run
+from paddock.cli.exit_codes import judged
 from paddock.cli.output import Column, listed, output_flag, say
 from paddock.cli.progress import showing
 
@@ -43,7 +44,7 @@ async def _doctor(accounts: list[str], account_namespace: str, output: str, reac
     async with showing("examining"):
         checks = await examined(reach, accounts, account_namespace, os.environ)
     say(shown(checks, output))
-    return TROUBLE if any(check.state == "problem" for check in checks) else 0
+    return judged(needs_a_person=any(check.state == "problem" for check in checks))
 
 
 async def examined(

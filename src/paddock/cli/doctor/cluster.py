@@ -1,19 +1,23 @@
 """What the cluster must offer: definitions that are current, a clock like ours, a service that answers, pools that fit."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.connections import Problem, Reached, left_by_up
 from paddock.cli.doctor.check import Check, bad, good, unknown
 from paddock.cli.doctor.waiting import job_checks, node_checks
+from paddock.cli.operators_flags import operators
 from paddock.cli.service_state import operator_leases
 
 if TYPE_CHECKING:
+    from paddock.cli.operators_flags import Sweeping
+    from paddock.hosts.api import MacFleet
+    from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
     from paddock.kube.builtin import Node
     from paddock.kube.client import Client
     from paddock.runners.api import RunnerPool
 
-__all__ = ["clock_check", "cluster_checks", "pool_checks"]
+__all__ = ["clock_check", "cluster_checks", "pool_checks", "prefix_checks"]
 
 _DEFINE = "kubectl apply --server-side --force-conflicts -f deploy/crds"
 """Force, because definitions that came with the chart are Helm's."""
@@ -49,7 +53,8 @@ async def clock_check(client: "Client") -> "tuple[str, Check]":
 
 async def cluster_checks(reached: Reached) -> "list[Check]":
     from paddock.base.clock import SystemClock
-    from paddock.hosts.api import MacFleet
+    from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+    from paddock.hosts.listing import unlisted_zones
     from paddock.kube.builtin import Node, Pod
     from paddock.kube.errors import KubeError
     from paddock.runners.api import RUNNER_LABEL, RunnerPool
@@ -60,10 +65,19 @@ async def cluster_checks(reached: Reached) -> "list[Check]":
         nodes = (await reached.client.list(Node)).items
         pods = (await reached.client.list(Pod, label_selector=f"{RUNNER_LABEL}=true")).items
         fleets = (await reached.client.list(MacFleet)).items
+        machines = (await reached.client.list(ScalewayAppleSiliconMachine)).items
+        hosts = (await reached.client.list(ScalewayAppleSiliconHost)).items
     except KubeError as error:
         return [*checks, bad("pools", f"they cannot be read: {error}", "install the definitions and grant `list`")]
     checks += pool_checks(pools, nodes)
     checks.append(_audience(pods))
+    checks += [
+        bad(
+            f"zone {one.zone}", one.sentence, "correct the operator's SCW_SECRET_KEY and project, or wait for the cloud"
+        )
+        for one in unlisted_zones(hosts, machines)
+    ]
+    checks += prefix_checks(await operators(reached), machines, fleets)
     checks += node_checks(nodes, SystemClock().now())
     for fleet in fleets:
         if fleet.spec.replicas and not fleet.status.ready_replicas:
@@ -224,6 +238,30 @@ async def _concerns(reached: Reached) -> "list[Check]":
         bad(each["about"], each["found"], each["fix"]) if each.get("fix") else good(each["about"], each["found"])
         for each in told or ()
     ]
+
+
+def prefix_checks(
+    told: "Sequence[Sweeping]", machines: "Iterable[Machine]", fleets: "Iterable[MacFleet]"
+) -> "list[Check]":
+    """Whether names of hosts tell whose they are: no prefix of this cluster may begin as another one does."""
+    from paddock.hosts.names import nested
+
+    given = [(f"free hosts of {each.source}", each.pool_prefix) for each in told]
+    given += [(f"machines of {each.source}", each.claim_name_prefix) for each in told]
+    given += [("free hosts of a machine", machine.spec.adopt_pool_prefix) for machine in machines]
+    given += [
+        (f"free hosts of fleet {fleet.metadata.name}", fleet.spec.template.spec.adopt_pool_prefix) for fleet in fleets
+    ]
+    return [
+        bad(
+            "prefixes",
+            f"names of {theirs} begin with {longer}, and so with {shorter}, as those of {ours} do: "
+            "by its name a Mac of the one looks like the other's",
+            "give one of them a prefix that begins otherwise: another release name or fullnameOverride for machines, "
+            "adoptPoolPrefix for free hosts",
+        )
+        for (ours, shorter), (theirs, longer) in nested(given)
+    ] or ([good("prefixes", "none begins as another does")] if given else [])
 
 
 def pool_checks(pools: "list[RunnerPool]", nodes: "list[Node]") -> "list[Check]":

@@ -8,12 +8,11 @@ from paddock.hosts.bootstrap import PlanError
 from paddock.hosts.bootstrap.agent_bundle import (
     BUNDLE_VARIABLE,
     DEFAULT_BUNDLE,
-    PLACEHOLDER_REMEDY,
-    PLACEHOLDER_SHA256,
     SOFTNET_MISSING,
     missing_parts,
     read_bundle,
 )
+from paddock.hosts.bootstrap.pins import chosen
 
 __all__ = ["node_agent"]
 
@@ -22,7 +21,6 @@ def node_agent(environ: Mapping[str, str], image: Path = DEFAULT_BUNDLE) -> list
     """`image` is where our image has the bundle; where not even its folder exists, this is a person's own machine."""
     named = environ.get(BUNDLE_VARIABLE, "")
     path = Path(named) if named else image
-    tart = environ.get("PADDOCK_TART_URL", "")
     if not named and not image.parent.is_dir():
         where = "ask the operator's own: kubectl exec deploy/paddock-operator -- paddock doctor"
         return [unknown("node agent", "this is not the operator's image, which holds the bundle for Macs", where)]
@@ -35,20 +33,24 @@ def node_agent(environ: Mapping[str, str], image: Path = DEFAULT_BUNDLE) -> list
         checks = [bad("node agent", str(error), missing["--agent-bundle"])]
     else:
         checks = [good("node agent", f"version {found.version} for {found.target} is in {path}")]
-    if tart and environ.get("PADDOCK_TART_SHA256", "") == PLACEHOLDER_SHA256:
-        checks.append(bad("Tart", f"its checksum is wrong: {PLACEHOLDER_REMEDY}", missing["--tart-url"]))
-    elif tart:
-        version = environ.get("PADDOCK_TART_VERSION", "")
-        checks.append(good("Tart", f"Macs fetch {version or 'it'} from {tart}"))
-    else:
-        checks.append(bad("Tart", "no setting says where Macs get it", missing["--tart-url"]))
-    return [*checks, _softnet(environ)]
+    tart = _archive("tart", "Tart", environ) or bad(
+        "Tart", "no setting says where Macs get it", missing["--tart-version"]
+    )
+    return [*checks, tart, _archive("softnet", "Softnet", environ) or good("Softnet", SOFTNET_MISSING)]
 
 
-def _softnet(environ: Mapping[str, str]) -> Check:
-    softnet = environ.get("PADDOCK_SOFTNET_URL", "")
-    if not softnet:
-        return good("Softnet", SOFTNET_MISSING)
-    if environ.get("PADDOCK_SOFTNET_SHA256", "") == PLACEHOLDER_SHA256:
-        return bad("Softnet", f"its checksum is wrong: {PLACEHOLDER_REMEDY}", SOFTNET_MISSING)
-    return good("Softnet", f"Macs fetch {environ.get('PADDOCK_SOFTNET_VERSION', '') or 'it'} from {softnet}")
+def _archive(program: str, name: str, environ: Mapping[str, str]) -> Check | None:
+    """None where nothing was named."""
+    said = f"PADDOCK_{program.upper()}"
+    try:
+        found = chosen(
+            program,
+            version=environ.get(f"{said}_VERSION", ""),
+            url=environ.get(f"{said}_URL", ""),
+            sha256=environ.get(f"{said}_SHA256", ""),
+            licence_accepted=program != "tart"
+            or environ.get("PADDOCK_ACCEPT_TART_LICENCE", "").lower() in ("1", "true", "yes", "on"),
+        )
+    except PlanError as error:
+        return bad(name, str(error), "the operator does not start with this: correct the setting")
+    return found and good(name, f"Macs fetch {found.version or 'it'} from {found.url}")

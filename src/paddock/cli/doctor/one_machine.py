@@ -33,11 +33,11 @@ async def one_machine(told: Mapping[str, Any], authority: str) -> list[Check]:
         await _address("Macs to the API", str(told.get("api", "")), authority),
         await _address("Macs to dispatch", str(told.get("dispatch", "")), authority),
         good("node agent", "Macs get one") if told.get("agent") else bad("node agent", "Macs get none", missing["--agent-bundle"]),
-        good("Tart", "Macs are told where to get it") if told.get("tart") else bad("Tart", "nobody said where Macs get it", missing["--tart-url"]),
+        good("Tart", "Macs are told where to get it") if told.get("tart") else bad("Tart", "nobody said where Macs get it", missing["--tart-version"]),
         good("Softnet", "Macs run VMs behind it" if told.get("softnet") else SOFTNET_MISSING),
     ]  # fmt: skip
     if not told.get("github"):
-        fix = "set PADDOCK_GITHUB_APP_ID, PADDOCK_GITHUB_PRIVATE_KEY_FILE and PADDOCK_GITHUB_WEBHOOK_SECRET, and start it anew"
+        fix = "set PADDOCK_GITHUB_APP_ID, PADDOCK_GITHUB_PRIVATE_KEY_FILE and PADDOCK_GITHUB_WEBHOOKS=off (or the webhook's secret), and start it anew"
         checks.append(bad("GitHub App", "`paddock up` was started without one, so no job is taken", fix))
     return checks
 

@@ -1,6 +1,6 @@
 """The world outside the cluster: the cloud and GitHub, if this environment knows how to reach them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from paddock.cli.doctor.check import Check, bad, good, unknown
 
@@ -33,6 +33,11 @@ async def cloud(environ: Mapping[str, str]) -> list[Check]:
                 checks.append(bad(f"cloud {zone}", str(error), fix))
             else:
                 checks.append(good(f"cloud {zone}", f"{len(found.servers)} Macs are listed"))
+                checks += [
+                    bad(f"Mac {each.name}", "it can serve no machine", each.unwipeable)
+                    for each in found
+                    if each.unwipeable
+                ]
     return checks
 
 
@@ -43,13 +48,13 @@ async def github(environ: Mapping[str, str]) -> list[Check]:
     from paddock.clients.github import GitHubClient, GitHubError, GitHubSettings, SettingsError
 
     if not environ.get("PADDOCK_GITHUB_APP_ID"):
-        fix = "set PADDOCK_GITHUB_APP_ID, PADDOCK_GITHUB_PRIVATE_KEY_FILE and PADDOCK_GITHUB_WEBHOOK_SECRET"
+        fix = "set PADDOCK_GITHUB_APP_ID, PADDOCK_GITHUB_PRIVATE_KEY_FILE, and PADDOCK_GITHUB_WEBHOOKS=off or the webhook's secret"
         return [unknown("GitHub", "PADDOCK_GITHUB_APP_ID is not set here", fix)]
     try:
         settings = GitHubSettings.from_env(environ)
     except SettingsError as error:
         return [bad("GitHub", "the settings cannot work", str(error))]
-    checks = [_secret(min(len(secret.reveal()) for secret in settings.webhook_secrets))]
+    checks = [_secret([len(secret.reveal()) for secret in settings.webhook_secrets])]
     try:
         async with GitHubClient(settings, SystemClock(), unseeded()) as client:
             installed = await client.installations()
@@ -63,8 +68,10 @@ async def github(environ: Mapping[str, str]) -> list[Check]:
     return [*checks, good("GitHub", f"{len(installed)} installations can be reached")]
 
 
-def _secret(length: int) -> Check:
-    if length < _SHORTEST_SECRET:
+def _secret(lengths: Sequence[int]) -> Check:
+    if not lengths:
+        return good("webhook secret", "none, because webhooks are off: GitHub is asked for jobs")
+    if min(lengths) < _SHORTEST_SECRET:
         fix = "set a random one on the App's settings page and here, such as `openssl rand -hex 32` prints"
-        return bad("webhook secret", f"it has {length} characters and can be guessed", fix)
+        return bad("webhook secret", f"it has {min(lengths)} characters and can be guessed", fix)
     return good("webhook secret", "present, and not trivially short")

@@ -35,5 +35,5 @@ class LogClient:
         try:
             answer = await self._http.post(self._url, params=params, content=content, headers=headers, timeout=_TIMEOUT)
             return msgspec.json.decode(answer.content, type=_Answer).next if answer.status_code == 200 else None
-        except (httpx2.HTTPError, msgspec.DecodeError, UnicodeDecodeError):
+        except (httpx2.HTTPError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None

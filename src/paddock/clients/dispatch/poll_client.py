@@ -12,7 +12,7 @@ from typing import Any, Final
 import httpx2
 import msgspec
 
-from paddock.base.backoff import Backoff
+from paddock.base.backoff import Backoff, retry_after
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
@@ -24,6 +24,8 @@ PATH: Final = "/api/internal/runners/dispatch"
 _TIMEOUT: Final = 10.0
 """How much longer than the hold an answer may take: a job that was claimed at its end is still being minted."""
 _BACKOFF: Final = Backoff(base=1.0, cap=30.0)
+_LONGEST_REST: Final = 60.0
+"""Dispatch asks for half of that at most. A page of what stands between may ask for a day, long after dispatch is back."""
 _NEIGHBOUR: Final = "neighbour"
 _OF_OTHERS: Final = frozenset({408, 502, 504})
 """What stands between says these of a request that took too long for it; dispatch itself never says the last two."""
@@ -123,7 +125,8 @@ class PollClient:
             failures += 1
             # A 200 without a job is none of dispatch's: a page of what stands between, or half an answer.
             why = f"HTTP {answer.status_code}" if answer.status_code != 503 else _reason(answer)
-            await self._pause(failures, why, _retry_after(answer))
+            asked = retry_after(answer.headers.get("Retry-After"), self._clock.now())
+            await self._pause(failures, why, None if asked is None else min(asked, _LONGEST_REST))
 
     async def _ask(self) -> httpx2.Response | str:
         wait = self._hold.seconds if self._introduced else 0.0
@@ -144,9 +147,9 @@ class PollClient:
         self._hold.failed(wait, self._clock.monotonic() - began)
         self._introduced = self._reached is None
 
-    async def _pause(self, failures: int, why: str, retry_after: float | None) -> None:
+    async def _pause(self, failures: int, why: str, rest: float | None) -> None:
         # A service that stops tells everybody who waits the same: later by up to half of that, so that not all come at once.
-        asked_for = None if retry_after is None else retry_after * (1.0 + 0.5 * self._rng.random())
+        asked_for = None if rest is None else rest * (1.0 + 0.5 * self._rng.random())
         seconds = _BACKOFF.delay(failures, self._rng, asked_for)
         log.info("dispatch does not answer; asking again", why=why, in_seconds=round(seconds, 1), failures=failures)
         await self._clock.sleep(seconds)
@@ -158,13 +161,14 @@ def _served(answer: httpx2.Response) -> Served | None:
     config = body.get("encoded_jit_config")
     if not isinstance(config, str) or not config:
         return None
-    return Served(Secret(config), str(body.get("owner", "")), int(body.get("workflow_job_id") or 0))
+    job_id = body.get("workflow_job_id")
+    return Served(Secret(config), str(body.get("owner", "")), job_id if isinstance(job_id, int) else 0)
 
 
 def _body(answer: httpx2.Response) -> dict[str, Any]:
     try:
         body = msgspec.json.decode(answer.content)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     return body if isinstance(body, dict) else {}
 
@@ -172,8 +176,3 @@ def _body(answer: httpx2.Response) -> dict[str, Any]:
 def _reason(answer: httpx2.Response) -> str:
     body = _body(answer)
     return str(body.get("reason") or body.get("error") or f"HTTP {answer.status_code}")
-
-
-def _retry_after(answer: httpx2.Response) -> float | None:
-    text = answer.headers.get("Retry-After", "")
-    return float(text) if text.isdigit() else None

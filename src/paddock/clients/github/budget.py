@@ -14,10 +14,11 @@ from datetime import timedelta
 
 from msgspec import Struct
 
+from paddock.base.backoff import LONGEST_ADVICE
 from paddock.base.clock import Clock
 from paddock.clients.github.contract import BudgetView, Priority
 from paddock.clients.github.errors import BudgetSpent
-from paddock.clients.github.refusals import LONGEST_ADVICE, WITHOUT_ADVICE, until_reset
+from paddock.clients.github.refusals import WITHOUT_ADVICE, until_reset
 
 __all__ = ["MUTATION_POINTS", "READ_POINTS", "Budget", "Budgets", "Gauge"]
 

@@ -6,11 +6,11 @@ speaks of a rate limit. A refusal counts as GitHub's only with GitHub's JSON: a 
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 
 import msgspec
 
+from paddock.base.backoff import LONGEST_ADVICE, http_date, retry_after
 from paddock.base.readable import shown
 from paddock.base.secrets import Secret
 from paddock.clients.github.errors import (
@@ -24,10 +24,8 @@ from paddock.clients.github.errors import (
     Unavailable,
 )
 
-__all__ = ["LONGEST_ADVICE", "WITHOUT_ADVICE", "advice", "refusal", "server_time", "until_reset"]
+__all__ = ["WITHOUT_ADVICE", "advice", "refusal", "server_time", "until_reset"]
 
-LONGEST_ADVICE = 3600.0
-"""GitHub's windows are an hour; a header that asks for more is taken for that."""
 WITHOUT_ADVICE = 60.0
 """How long GitHub wants to be left alone when it does not say."""
 
@@ -74,11 +72,7 @@ def refusal(
 
 def advice(headers: Mapping[str, str], now: datetime) -> float | None:
     """Seconds to wait by Retry-After, a number or a date; None where there is none that can be read."""
-    text = headers.get("retry-after", "").strip()
-    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
-        return min(float(text), LONGEST_ADVICE)
-    moment = _http_date(text)
-    return None if moment is None else _bounded((moment - server_time(headers, now)).total_seconds())
+    return retry_after(headers.get("retry-after"), server_time(headers, now))
 
 
 def until_reset(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -86,12 +80,12 @@ def until_reset(headers: Mapping[str, str], now: datetime) -> float | None:
     text = headers.get("x-ratelimit-reset", "").strip()
     if not re.fullmatch(r"[0-9]{1,11}(\.[0-9]{1,9})?", text):
         return None
-    return _bounded(float(text) - server_time(headers, now).timestamp())
+    return min(max(0.0, float(text) - server_time(headers, now).timestamp()), LONGEST_ADVICE)
 
 
 def server_time(headers: Mapping[str, str], now: datetime) -> datetime:
     """The time at GitHub, so that a clock of ours that is wrong makes no wait longer or shorter."""
-    return _http_date(headers.get("date", "")) or now
+    return http_date(headers.get("date", "")) or now
 
 
 def _is_limit(status: int, headers: Mapping[str, str], said: _Message | None) -> bool:
@@ -123,15 +117,3 @@ def _shown(text: str, hidden: Iterable[Secret]) -> str:
         if secret.reveal():
             text = text.replace(secret.reveal(), "***")
     return text if len(text) <= 300 else f"{text[:300]}…"
-
-
-def _http_date(text: str) -> datetime | None:
-    try:
-        moment = parsedate_to_datetime(text)
-    except (ValueError, IndexError, TypeError):
-        return None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-
-
-def _bounded(seconds: float) -> float:
-    return min(max(0.0, seconds), LONGEST_ADVICE)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import httpx2
 import msgspec
 
+from paddock.base.backoff import retry_after
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.tls import default_tls
@@ -16,7 +17,6 @@ from paddock.clients.scaleway.errors import (
     ScalewayError,
     Unavailable,
     error_of_answer,
-    parse_retry_after,
 )
 from paddock.clients.scaleway.settings import ScalewaySettings
 
@@ -119,10 +119,10 @@ class ScalewayConnection:
         raise self._refusal(answer, mutation=mutation)
 
     def _refusal(self, answer: httpx2.Response, *, mutation: bool) -> ScalewayError:
-        retry_after = parse_retry_after(answer.headers.get("Retry-After"), self._clock.now())
-        error = error_of_answer(answer.status_code, answer.content, retry_after=retry_after, effect_possible=mutation)
+        advice = retry_after(answer.headers.get("Retry-After"), self._clock.now())
+        error = error_of_answer(answer.status_code, answer.content, retry_after=advice, effect_possible=mutation)
         if isinstance(error, RateLimited):
-            self._budget.hold(min(retry_after or _HOLD_WITHOUT_ADVICE, _LONGEST_HOLD))
+            self._budget.hold(min(advice or _HOLD_WITHOUT_ADVICE, _LONGEST_HOLD))
         return error
 
     @staticmethod

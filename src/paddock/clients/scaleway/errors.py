@@ -7,8 +7,6 @@ may answer with HTML and a bare status. Both shapes of the same refusal become t
 # ruff: noqa: N818 - these are the API's own words for what happened, and they read as such in `except NotFound:`
 
 import re
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
@@ -30,7 +28,6 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "error_of_answer",
-    "parse_retry_after",
 ]
 
 
@@ -216,22 +213,6 @@ def error_of_answer(
     return Unavailable(
         message, effect_unknown=effect_possible, retry_after=retry_after, status=status, kind=kind, details=details
     )
-
-
-def parse_retry_after(value: str | None, now: datetime) -> float | None:
-    """Seconds to wait from a Retry-After header, which is a number or a date; None where it is neither."""
-    if not value:
-        return None
-    text = value.strip()
-    if re.fullmatch(r"\d+(\.\d+)?", text):
-        return float(text)
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now).total_seconds())
 
 
 def _object(body: bytes) -> dict[str, Any]:

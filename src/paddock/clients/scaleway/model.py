@@ -93,6 +93,13 @@ class Server(msgspec.Struct, frozen=True):
         return self.delivered and self.status == READY
 
     @property
+    def unwipeable(self) -> str:
+        """Why the cloud refuses to reinstall it; empty where it does not."""
+        if not self.applied_runner_configuration_ids:
+            return ""
+        return "Scaleway's own Runner is set up on it, and the cloud reinstalls no such Mac: take its runner configuration off in the console"
+
+    @property
     def transient(self) -> bool:
         """True while an operation is under way that ends by itself."""
         return self.status in TRANSIENT_STATUSES

@@ -56,13 +56,18 @@ class Access:
 
     async def authenticate(self, authorization: str, certificate: bytes = b"") -> User:
         """Whom the certificate of the connection speaks for, else the token; 401 if neither speaks for anybody."""
+        ours = False
         if certificate and self._authority is not None:
             shown = self._authority.identify(certificate, self._clock.now())
             if shown is not None and await self._lives(shown):
                 return shown.user
+            ours = shown is not None
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise status.unauthorized()
+            refused = status.unauthorized()
+            # A Mac that is being taken speaks on for a moment, with a certificate that was good until now.
+            refused.usual = ours
+            raise refused
         user = await self.user_of(token.strip(), (API_AUDIENCE,))
         if user is None:
             raise status.unauthorized()
@@ -113,6 +118,20 @@ class Access:
             # A node without a Machine says how its Pods end, and gets nothing more: not for whom it is, nor for how long.
             return await self._machine(node) is not None
         return True
+
+    async def is_over_for(self, user: User, asked: Attributes) -> bool:
+        """Whether a Mac asks once more for what was its own until now: its Pod, that Pod's token, or anything after its Machine.
+
+        It does so in every forced deletion: nobody means harm, and the refusal is no warning.
+        """
+        node = node_name_of(user)
+        if not node:
+            return False
+        if self._machines and await self._machine(node) is None:
+            return True
+        mine = (asked.resource, asked.subresource) in {("pods", ""), ("pods", "status"), ("serviceaccounts", "token")}
+        # Every runner Pod has a service account of its own name.
+        return mine and bool(asked.name) and await self._store.get(Key("pods", asked.namespace, asked.name)) is None
 
     async def _lives(self, shown: CertifiedUser) -> bool:
         node = node_name_of(shown.user)

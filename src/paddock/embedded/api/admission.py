@@ -14,6 +14,7 @@ from paddock.embedded.api.validation import schema
 from paddock.embedded.api.validation.cel import rule_violations
 
 __all__ = [
+    "check_depth",
     "check_identity",
     "check_place",
     "check_valid",
@@ -24,10 +25,13 @@ __all__ = [
     "same",
     "shaped",
     "stored_form",
+    "too_deep",
 ]
 
 Json = dict[str, Any]
 
+_DEEPEST = 120
+"""A definition's schema of a whole Pod template is nested half as deep."""
 _SET_BY_THE_SERVER = (
     "uid",
     "creationTimestamp",
@@ -114,6 +118,7 @@ def shaped(
     kind: Kind, new: Json, validation: str, *, patching: bool, repeated: tuple[str, ...] = ()
 ) -> tuple[Json, list[str]]:
     """Prune what the schema does not know (or refuse it, or warn of it), and fill in what it defaults."""
+    check_depth(new)
     if kind.schema is None:
         pruned, unknown = builtin_schemas.prune(kind.group, kind.kind, new)
     else:
@@ -123,6 +128,21 @@ def shaped(
         raise _strict(kind, new, slips, patching=patching)
     shape = pruned if kind.schema is None else schema.apply_defaults(kind.schema, pruned)
     return shape, slips if validation == "Warn" else []
+
+
+def check_depth(value: Any) -> None:
+    """400 for what is nested deeper than the code that reads objects level by level can follow."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [part for each in level for part in (each.values() if isinstance(each, dict) else each)]
+        level = [part for part in level if isinstance(part, (dict, list))]
+        if not level:
+            return
+    raise too_deep()
+
+
+def too_deep() -> ApiFailure:
+    return status.bad_request(f"the object is nested too deeply: {_DEEPEST} levels at most")
 
 
 def refreshed(kind: Kind, obj: Json) -> Json:

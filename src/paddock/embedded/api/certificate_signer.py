@@ -83,6 +83,8 @@ class CertificateSigner:
         except ApiFailure as failure:
             log.warning("a request was not signed", request=name, why=failure.message)
             return failure.code != 503
+        except Exception:  # one request that cannot be read keeps no other from being signed
+            log.exception("a request cannot be read and is not signed", request=name)
         return True
 
     async def look_at(self, name: str) -> None:

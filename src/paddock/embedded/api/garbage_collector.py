@@ -50,7 +50,10 @@ class GarbageCollector:
             group.create_task(self._work(wake))
             async with WatchFanout(self._objects.store, self._objects.kinds).follow() as changes:
                 async for change in changes:
-                    self._observe(change)
+                    try:
+                        self._observe(change)
+                    except Exception:  # one object that cannot be read keeps no other from its end
+                        log.exception("an object cannot be read and is not collected", object=str(change.record.key))
                     if self._todo:
                         wake.set()
 
@@ -104,6 +107,8 @@ class GarbageCollector:
                         continue
                     log.info("will try again", uid=uid, why=failure.message)
                     asyncio.get_running_loop().call_later(_TRY_AGAIN_AFTER, self._again, uid, wake)
+                except Exception:
+                    log.exception("an object cannot be read and is not collected", uid=uid)
 
     def _again(self, uid: str, wake: asyncio.Event) -> None:
         self._enqueue(uid)

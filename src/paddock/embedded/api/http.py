@@ -12,7 +12,7 @@ import msgspec
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.refusal_log import RefusalLog
-from paddock.embedded.api import status
+from paddock.embedded.api import admission, status
 from paddock.embedded.api.access import Access
 from paddock.embedded.api.bodies import Message, Receive, drain, promises_body, read_body
 from paddock.embedded.api.builtin.definitions import CRDS, rules_not_evaluated
@@ -21,7 +21,6 @@ from paddock.embedded.api.documents import discovery, openapi, tables
 from paddock.embedded.api.guards import WriteGuard
 from paddock.embedded.api.kinds import Kind
 from paddock.embedded.api.lists import list_objects
-from paddock.embedded.api.node_authorizer import node_name_of
 from paddock.embedded.api.objects import Objects
 from paddock.embedded.api.pod_logs import PodLogServer
 from paddock.embedded.api.rbac import Attributes
@@ -30,6 +29,7 @@ from paddock.embedded.api.reviews import Reviews
 from paddock.embedded.api.status import ApiFailure
 from paddock.embedded.api.watches import Frames, watch
 from paddock.embedded.api.writes import Writes, makes_what_is_absent
+from paddock.kube.version import KUBERNETES
 
 __all__ = ["ApiServer"]
 
@@ -65,14 +65,11 @@ class ApiServer:
     read; only the health endpoints are open.
     """
 
-    def __init__(
-        self, objects: Objects, access: Access, clock: Clock, rng: random.Random, *, version: str = "v1.32.0"
-    ) -> None:
+    def __init__(self, objects: Objects, access: Access, clock: Clock, rng: random.Random) -> None:
         self._objects = objects
         self._access = access
         self._clock = clock
         self._rng = rng
-        self._version = version
         self._writes = Writes(objects)
         self._reviews = Reviews(objects, access)
         self._streams: set[asyncio.Task[Any]] = set()
@@ -108,6 +105,8 @@ class ApiServer:
                     request=f"{scope['method']} {scope['path']}",
                     said=str(failure),
                 )
+        except RecursionError:
+            answer = _refusal(admission.too_deep())  # before anything was stored: writes check the depth
         except Exception:
             log.exception("request failed", method=scope["method"], path=scope["path"])
             answer = _refusal(status.internal("see the log of paddock"))
@@ -168,10 +167,7 @@ class ApiServer:
         )
         if not await self._access.authorizer.allows(call.user, asked):
             refused = status.forbidden(asked.refusal(call.user), target.kind, target.name)
-            if target.kind is not None and target.plural == "pods" and target.name and call.method == "GET":
-                # A Mac asks for its Pod once more after that one is gone, and may not any longer.
-                gone = await self._objects.find(target.kind, target.namespace, target.name) is None
-                refused.usual = gone and bool(node_name_of(call.user))
+            refused.usual = await self._access.is_over_for(call.user, asked)
             raise refused
 
     async def _authorize_making(self, call: ApiCall, kind: Kind, target: Target) -> None:
@@ -272,12 +268,12 @@ class ApiServer:
         return HttpResponse(200, _encode(found), headers=headers)
 
     def _version_info(self) -> dict[str, str]:
-        major, minor, _ = self._version.removeprefix("v").split(".", 2)
+        major, minor, _ = KUBERNETES.removeprefix("v").split(".", 2)
         # Every field that a real server has: the official clients refuse an answer without one of them.
         return {
             "major": major,
             "minor": minor,
-            "gitVersion": f"{self._version}+paddock",
+            "gitVersion": f"{KUBERNETES}+paddock",
             "gitCommit": "",
             "gitTreeState": "clean",
             "buildDate": "1970-01-01T00:00:00Z",

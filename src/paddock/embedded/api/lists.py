@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -73,7 +74,7 @@ def selection_of(kind: Kind, query: Mapping[str, str]) -> Selection:
 
 
 def parse_revision(text: str) -> int:
-    if not text.isdecimal():
+    if not re.fullmatch(r"[0-9]{1,19}", text):
         why = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
         raise status.bad_request(f"invalid resource version: resourceVersion: {why}")
     return int(text)
@@ -154,7 +155,7 @@ def _place(record: Record) -> tuple[str, str]:
 
 def _limit(query: Mapping[str, str]) -> int:
     text = query.get("limit", "") or "0"
-    if not text.lstrip("-").isdecimal():
+    if not re.fullmatch(r"-?[0-9]{1,18}", text):
         raise status.bad_request(f'Invalid value: "{text}": limit must be a number')
     return max(0, int(text))
 

@@ -65,6 +65,8 @@ class NamespaceController:
         except ApiFailure as failure:
             log.warning("namespace step failed", key=str(change.record.key), why=failure.message)
             return failure.code != 503
+        except Exception:  # one object that cannot be read stops no namespace and no definition
+            log.exception("an object cannot be read and is left alone", object=str(change.record.key))
         return True
 
     async def _react(self, change: Change) -> None:

@@ -7,15 +7,15 @@ affinity, spreading or preemption, and leaves Pods that name another scheduler a
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from paddock.base.clock import rfc3339
 from paddock.base.logs import get_logger
-from paddock.embedded.api.node_affinity import asks_for
+from paddock.embedded.api.affinity import asks_for, shunned
 from paddock.embedded.api.objects import Objects, Write
 from paddock.embedded.api.representation import decode
 from paddock.embedded.api.status import ApiFailure
@@ -23,7 +23,7 @@ from paddock.embedded.api.watch_fanout import WatchFanout
 from paddock.embedded.store import Change, Key
 from paddock.kube.quantity import QuantityError, parse_quantity
 
-__all__ = ["NodePlacement", "Scheduler", "Unschedulable", "Usage", "place", "requests_of", "shunned", "still_bound"]
+__all__ = ["NodePlacement", "Scheduler", "Unschedulable", "Usage", "place", "requests_of", "still_bound"]
 
 Json = dict[str, Any]
 Resources = dict[str, Decimal]
@@ -217,19 +217,23 @@ class Scheduler:
         if key.resource == "pods":
             self._observe_pod(key, there)
         else:
-            self._in_order = None
-            if there is None:
-                self._offers.pop(key, None)
-            else:
-                self._offers[key] = _offer(there)
+            self._observe_node(key, there)
         self._changed.set()
+
+    def _observe_node(self, key: Key, node: Json | None) -> None:
+        self._in_order = None
+        self._offers.pop(key, None)
+        if node is not None:
+            with _its_turn_only(key):
+                self._offers[key] = _offer(node)
 
     def _observe_pod(self, key: Key, pod: Json | None) -> None:
         if pod is None:
             self._pods.pop(key, None)
         else:
             pod = self._pods[key] = still_bound(pod, self._pods.get(key))
-        self._usage.count(key, pod)
+        with _its_turn_only(key):
+            self._usage.count(key, pod)
         waits = pod is not None and _pending(pod)
         (self._waiting.add if waits else self._waiting.discard)(key)
 
@@ -239,8 +243,9 @@ class Scheduler:
             self._changed.clear()
             away = False
             for key in sorted(self._waiting):
-                if (pod := self._pods.get(key)) is not None and _pending(pod):
-                    away |= not await self._bind(key, pod)
+                with _its_turn_only(key):
+                    if (pod := self._pods.get(key)) is not None and _pending(pod):
+                        away |= not await self._bind(key, pod)
             if away:  # on a quiet cluster nothing else would bring these Pods back for minutes
                 asyncio.get_running_loop().call_later(_TRY_AGAIN_AFTER, self._changed.set)
 
@@ -251,7 +256,10 @@ class Scheduler:
 
     async def _bind(self, key: Key, pod: Json) -> bool:
         """Bind it, or say why not; False while the store is away, and neither is done."""
-        decision = _placed(pod, self._nodes(), self._usage.by_node, shunned(pod, self._pods.values()))
+        try:
+            decision = _placed(pod, self._nodes(), self._usage.by_node, shunned(pod, self._pods.values()))
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one Pod, the others are placed
+            decision = Unschedulable(f"the Pod cannot be read ({type(error).__name__}): delete it and make it anew.")
         try:
             if isinstance(decision, Unschedulable):
                 await self._say_unschedulable(key, pod, decision.message)
@@ -306,6 +314,15 @@ class Scheduler:
         await self._objects.change(kind, key.namespace, key.name, lambda pod: _with_condition(pod, condition), _STATUS)
 
 
+@contextmanager
+def _its_turn_only(key: Key) -> Iterator[None]:
+    """Whatever is wrong with one object, as an earlier release may have stored it, ends the look at that one."""
+    try:
+        yield
+    except Exception:
+        log.exception("an object cannot be read and is left out until it changes", object=str(key))
+
+
 def still_bound(pod: Json, known: Json | None) -> Json:
     """The Pod as a watch shows it, on the Node that it is known to be bound to.
 
@@ -332,26 +349,6 @@ def _pending(pod: Json) -> bool:
         and phase == "Pending"
         and spec.get("schedulerName", _SCHEDULER) == _SCHEDULER
         and not spec.get("schedulingGates")
-    )
-
-
-def shunned(pod: Json, others: Iterable[Json]) -> frozenset[str]:
-    """The Nodes with a Pod that has labels which this Pod wants on no Node of its own."""
-    affinity = ((pod.get("spec") or {}).get("affinity") or {}).get("podAntiAffinity") or {}
-    wanted = [
-        term["labelSelector"]["matchLabels"].items()
-        for term in affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
-        if term.get("topologyKey") == "kubernetes.io/hostname" and (term.get("labelSelector") or {}).get("matchLabels")
-    ]
-    if not wanted:
-        return frozenset()
-    return frozenset(
-        node
-        for other in others
-        if (node := (other.get("spec") or {}).get("nodeName"))
-        and (other.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
-        and other["metadata"].get("namespace") == pod["metadata"].get("namespace")
-        and any(labels <= (other["metadata"].get("labels") or {}).items() for labels in wanted)
     )
 
 

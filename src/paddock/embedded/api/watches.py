@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -215,7 +216,7 @@ def _as_it_was(change: Change) -> Record:
 
 def _timeout(query: Mapping[str, str], rng: random.Random) -> float:
     text = query.get("timeoutSeconds", "")
-    if text.isdecimal() and int(text) > 0:
+    if re.fullmatch(r"[0-9]{1,9}", text) and int(text) > 0:
         return float(text)
     return rng.uniform(*_DEFAULT_TIMEOUT)
 

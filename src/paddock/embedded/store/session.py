@@ -7,7 +7,7 @@ from psycopg import sql
 
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
-from paddock.base.dsn import problem_of_dsn
+from paddock.base.dsn import connect, problem_of_dsn
 from paddock.base.migrations import MigrationError, migrate
 from paddock.base.rng import unseeded
 from paddock.embedded.store.batch import Batch
@@ -107,18 +107,7 @@ class StoreSession:
         if (problem := problem_of_dsn(conninfo)) is not None:
             raise StoreError(problem)
         try:
-            connection = await psycopg.AsyncConnection.connect(
-                conninfo,
-                autocommit=True,
-                application_name="paddock store",
-                client_encoding="utf8",
-                connect_timeout=5,
-                # For a server across a network: notice within seconds that it is gone.
-                keepalives_idle=5,
-                keepalives_interval=2,
-                keepalives_count=3,
-                tcp_user_timeout=10_000,
-            )
+            connection = await connect(conninfo, application_name="paddock store", client_encoding="utf8")
         except psycopg.Error as error:
             raise StoreUnavailableError(f"cannot connect to the database of the store: {error}") from error
         try:

@@ -29,6 +29,17 @@ class HostClaim(Struct, frozen=True, kw_only=True):
     machine_uid: str = field(name="machineUID")
     epoch: Annotated[int, Meta(description="Grows with every claim of this host; later writes name it.")] = 0
     since: datetime | None = None
+    key_hash: Annotated[
+        str,
+        Meta(
+            description="SHA-256 of the key with which the Mac speaks to the gateway; it counts while this claim stands."
+        ),
+    ] = ""
+    key_number: Annotated[int, Meta(description="Grows with every key; a Mac takes none with a lower one.")] = 0
+    next_key_hash: Annotated[str, Meta(description="Of the key that the Mac was given last, until it has used it.")] = (
+        ""
+    )
+    next_key_number: int = 0
 
 
 class HostRelease(Struct, frozen=True):
@@ -55,6 +66,20 @@ class HostSpec(Struct, frozen=True):
     server_id: str = field(default="", name="serverID")
     claim: HostClaim | None = None
     release: HostRelease | None = None
+    last_machine: Annotated[
+        str,
+        Meta(
+            description="The machine whose claim ended last. A host without a claim is this cluster's only while the cloud "
+            "shows that name: another cluster may have taken it from the pool since."
+        ),
+    ] = ""
+    pool_prefix: Annotated[
+        str,
+        Meta(
+            description="The pool that it was last seen in, where a machine names that pool; empty means the operator's default. "
+            "It stays in it, also when no machine names the pool any more."
+        ),
+    ] = ""
     epoch: Annotated[int, Meta(description="How often this host was claimed; never goes back.")] = 0
     not_before: Annotated[
         datetime | None,
@@ -113,6 +138,12 @@ class HostStatus(Struct, frozen=True):
     ip: str = ""
     deletable_at: Annotated[datetime | None, Meta(description="The end of Apple's billing floor.")] = None
     deletion_scheduled: bool = False
+    unwipeable: Annotated[
+        str,
+        Meta(
+            description="Why the cloud cannot wipe it, so that no machine claims it and it goes back to no pool; empty means that it can."
+        ),
+    ] = ""
     price_per_hour: str = ""
     currency: str = ""
     host_key: Annotated[str, Meta(description="Fingerprint of the SSH host key, pinned since the last install.")] = ""

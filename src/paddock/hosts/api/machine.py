@@ -106,7 +106,7 @@ class Remediation(Struct, frozen=True):
         int,
         Meta(
             description="1: its agent was started anew; 2: it was rebooted over SSH; 3: it was rebooted by the cloud; "
-            "4: it was reinstalled in place; 5: it is given back.",
+            "4: it was reinstalled in place; 5: it is given back; 6, which comes after 1: its user was logged in anew.",
             ge=0,
         ),
     ] = 0

@@ -1,7 +1,7 @@
 """What a fleet without a fleet file puts on its Macs: our node agent from its bundle, Tart and Softnet from where the user says.
 
 The bundle (`make bundle`, `hack/agent-bundle`) lies in the container image. It goes to each Mac over SSH: no Mac needs a way
-to a registry for it. Tart and Softnet are their makers', under their licence: addresses and checksums are the user's.
+to a registry for it. Tart and Softnet are their makers', under their licence: the user takes them (`pins`), and each Mac fetches them.
 """
 
 import hashlib
@@ -11,20 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from paddock import __version__
 from paddock.hosts.bootstrap.errors import PlanError
+from paddock.hosts.bootstrap.pins import TART_LICENCE, Archive, known_version
 from paddock.hosts.bootstrap.plan import FleetConfig, LaunchdJob, Payload, VirtualMachines
 
 __all__ = [
     "AGENT",
     "BUNDLE_VARIABLE",
     "DEFAULT_BUNDLE",
-    "PLACEHOLDER_REMEDY",
-    "PLACEHOLDER_SHA256",
     "SOFTNET",
     "SOFTNET_MISSING",
     "AgentBundle",
-    "Softnet",
-    "Tart",
     "default_fleet",
     "missing_parts",
     "read_bundle",
@@ -41,16 +39,10 @@ SOFTNET: Final = f"{_SOFTNET_FOLDER}/current/softnet"
 """Softnet's program where the payload puts it: the program itself, because a script in its place could not run as root."""
 SOFTNET_MISSING: Final = (
     "without Softnet a Mac runs jobs of one account at a time, and its second seat stays empty where accounts mix: to use both, give "
-    "--softnet-url and --softnet-sha256 (in the chart macosFleet.softnet.url and macosFleet.softnet.sha256); one account needs none"
+    f"--softnet-version {known_version('softnet')} (in the chart macosFleet.softnet.version); one account needs none"
 )
 _DATA: Final = "/usr/local/var/paddock/node"
 _TARGET: Final = "darwin-arm64"
-PLACEHOLDER_SHA256: Final = "0" * 64
-"""What docs/examples/values.yaml has in the place of Tart's checksum."""
-PLACEHOLDER_REMEDY: Final = (
-    "it is the placeholder of docs/examples/values.yaml: put the checksum of your archive in its place "
-    "(`curl -fsSL URL | shasum -a 256`)"
-)
 _LONGEST_MANIFEST: Final = 16 * 1024 * 1024
 
 
@@ -62,24 +54,6 @@ class AgentBundle:
     sha256: str
     version: str
     target: str = _TARGET
-
-
-@dataclass(frozen=True, slots=True)
-class Tart:
-    """Where Macs fetch Tart's release archive (`tart.tar.gz`). `version` is for people; the checksum is what counts."""
-
-    url: str
-    sha256: str
-    version: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Softnet:
-    """Where Macs fetch Softnet's release archive (`softnet.tar.gz`), which holds the program `softnet`."""
-
-    url: str
-    sha256: str
-    version: str = ""
 
 
 def read_bundle(path: Path, target: str = _TARGET) -> AgentBundle:
@@ -103,9 +77,9 @@ def read_bundle(path: Path, target: str = _TARGET) -> AgentBundle:
 
 def default_fleet(
     bundle: AgentBundle | None,
-    tart: Tart | None,
+    tart: Archive | None,
     *,
-    softnet: Softnet | None = None,
+    softnet: Archive | None = None,
     dispatch_url: str = "",
     logs_port: int = 0,
 ) -> FleetConfig:
@@ -144,18 +118,19 @@ def softnet_payload(source: str, sha256: str) -> Payload:
     return Payload(name="softnet", source=source, sha256=sha256, form="tarball", install_to=_SOFTNET_FOLDER)
 
 
-def missing_parts(bundle: AgentBundle | None, tart: Tart | None, where: Path) -> dict[str, str]:
+def missing_parts(bundle: AgentBundle | None, tart: Archive | None, where: Path) -> dict[str, str]:
     """What keeps a fleet without a fleet file from running jobs: by flag, each with its remedy."""
     found = {}
     if bundle is None:
         found["--agent-bundle"] = (
-            f"there is no bundle of the node agent at {where}, so no Node appears: build one (`make bundle`), or an image "
-            "with the build arguments MACOS_PYTHON_URL and MACOS_PYTHON_SHA256, or give --fleet-config"
+            f"there is no bundle of the node agent at {where}, so no Node appears: take {DEFAULT_BUNDLE.name} from the files of "
+            f"the release {__version__}, or build it in a checkout (`make bundle`), and name it; or give --fleet-config"
         )
     if tart is None:
-        found["--tart-url"] = (
-            "Tart is missing, so Macs join and no VM starts: give --tart-url and --tart-sha256 "
-            "(in the chart macosFleet.tart.url and macosFleet.tart.sha256)"
+        found["--tart-version"] = (
+            f"Tart is missing, so Macs join and no VM starts: give --tart-version {known_version('tart')} and --accept-tart-licence "
+            f"(in the chart macosFleet.tart.version and .acceptLicence; it is {TART_LICENCE}), or another release by --tart-url and "
+            "--tart-sha256"
         )
     return found
 

@@ -84,6 +84,11 @@ class Bootstrapper(Protocol):
         ...
 
     @property
+    def kick_session(self) -> Run:
+        """Log the user in anew where there is no console session; where a VM runs it fails, and nothing is done."""
+        ...
+
+    @property
     def soft_reboot(self) -> Run:
         """Ask the Mac itself to reboot; it ends what runs there."""
         ...

@@ -8,7 +8,22 @@ with the applied one the count would start over at every pass), or thirty quiet 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-__all__ = ["DriftLimits", "GaveUp", "UpToDate", "Update", "Verdict", "WaitUntil", "decide"]
+from msgspec.structs import replace
+
+from paddock.hosts.api import MachineStatus
+
+__all__ = [
+    "DriftLimits",
+    "GaveUp",
+    "UpToDate",
+    "Update",
+    "Verdict",
+    "WaitUntil",
+    "after_failed_update",
+    "after_update",
+    "decide",
+    "given_up",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +101,37 @@ def decide(
         "or as soon as the configuration changes",
         rearms_at,
     )
+
+
+# What becomes of a machine's status
+
+
+def after_failed_update(status: MachineStatus, desired: str, failures: int, now: datetime) -> MachineStatus:
+    """What failed is remembered beside what the host carries, never in its place: else it would pass for up to date."""
+    return replace(
+        status,
+        update_attempts=failures + 1,
+        failed_host_config_hash=desired,
+        last_update_failure_time=now.replace(microsecond=0),
+    )
+
+
+def after_update(status: MachineStatus, applied: str) -> MachineStatus:
+    """The host carries this configuration, and no failure stands against it."""
+    return replace(
+        status,
+        phase="Ready",
+        host_config_hash=applied,
+        update_attempts=0,
+        failed_host_config_hash="",
+        failure_reason="",
+        failure_message="",
+    )
+
+
+def given_up(status: MachineStatus, reason: str) -> MachineStatus:
+    """Failed, for whoever counts phases, although its Mac works on: nothing more is tried by itself for a while."""
+    return replace(status, phase="Failed", failure_reason="UpdateExceededRetries", failure_message=reason)
 
 
 def _next_attempt(

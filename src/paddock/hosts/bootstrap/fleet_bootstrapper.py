@@ -120,6 +120,11 @@ class FleetBootstrapper:
     ) -> Bootstrapped | BootstrapFailed:
         return await self._perform(self._bootstrap.restart_agent, machine, host, credentials, progress)
 
+    async def kick_session(
+        self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
+    ) -> Bootstrapped | BootstrapFailed:
+        return await self._perform(self._bootstrap.kick_session, machine, host, credentials, progress)
+
     async def soft_reboot(
         self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
     ) -> Bootstrapped | BootstrapFailed:

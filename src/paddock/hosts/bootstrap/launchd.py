@@ -25,6 +25,8 @@ def job_plist(job: LaunchdJob, host: PerHost, fleet: FleetConfig) -> str:
         "KeepAlive": True,
         # launchd's own default; written down because the check that a start is stable counts on it.
         "ThrottleInterval": 10,
+        # Without it launchd gives what the job starts, and so the machines, the CPU and disk of a background job.
+        "ProcessType": "Interactive",
         "UserName": host.username if job.run_as == "login" else "root",
     }
     if job.log:

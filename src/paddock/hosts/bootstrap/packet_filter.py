@@ -17,10 +17,12 @@ _NEIGHBOURS = "{ 133, 135, 136 }"  # router solicitation, neighbour solicitation
 
 
 def egress_rules(firewall: EgressFirewall) -> str:
-    """What virtual machines send: carve-outs pass, blocked networks, the metadata address and the host's own doors do not.
+    """What virtual machines send: carve-outs pass, blocked networks, the metadata address and the host itself do not; no
+    carve-out opens the host's own doors.
 
     pf sees what leaves the host after its address was translated, so the rules stand where the packet comes in: on the
-    bridge. What the machines need to have an address and a name server passes there. Connections that the host opens to
+    bridge. What the machines need to have an address and a name server passes there: the first name server of their list is
+    the bridge's own link-local address. What is blocked there is answered, so that nobody waits for a time-out. Connections that the host opens to
     its machines pass with their answers, because the answers go to a private address. The rules for what goes out on
     other interfaces stay as a second net: they hold what was not translated.
     """
@@ -32,8 +34,9 @@ def egress_rules(firewall: EgressFirewall) -> str:
         f"pass out quick on {bridges} from any to <vm_sources> keep state",
         f"pass in quick on {bridges} inet proto udp from any port 68 to any port 67",
         f"pass in quick on {bridges} inet proto {{ tcp, udp }} from any to <vm_sources> port 53",
-        f"pass in quick on {bridges} inet6 proto icmp6 from any to any icmp6-type {_NEIGHBOURS}",
-        f"block drop in quick on {bridges} proto tcp from any to self port {_HOST_PORTS}",
+        f"pass in quick on {bridges} inet6 proto {{ tcp, udp }} from any to fe80::/10 port 53",
+        f"pass in quick on {bridges} inet6 proto ipv6-icmp from any to any icmp6-type {_NEIGHBOURS}",
+        f"block return in quick on {bridges} proto tcp from any to self port {_HOST_PORTS}",
     ]
     for hole in firewall.carve_outs:
         for protocol in hole.protocols:
@@ -43,8 +46,9 @@ def egress_rules(firewall: EgressFirewall) -> str:
                 f"pass out quick proto {protocol} from <vm_sources> {where}",
             ]
     lines += [
-        f"block drop in quick on {bridges} from any to <blocked_dst>",
-        f"block drop in quick on {bridges} from any to 169.254.169.254",
+        f"block return in quick on {bridges} from any to self",
+        f"block return in quick on {bridges} from any to <blocked_dst>",
+        f"block return in quick on {bridges} from any to 169.254.169.254",
     ]
     lines += [
         # What the host itself sends to its machines comes from an address among theirs: it has passed above.

@@ -7,7 +7,9 @@ that refuses the key needs the key, and `recovery` says how it gets there.
 from dataclasses import dataclass
 
 from paddock.base.secrets import Password, Secret
-from paddock.hosts.bootstrap.credentials import HostCredentials, HostLogins
+from paddock.clients.scaleway import Credentials
+from paddock.hosts.api import ScalewayAppleSiliconMachine
+from paddock.hosts.bootstrap.credentials import HostLogins
 from paddock.hosts.bootstrap.errors import FailureKind
 from paddock.hosts.bootstrap.outcome import Failed, Outcome, ProgressCallback, Ready, silent
 from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
@@ -20,13 +22,18 @@ __all__ = ["Preparation", "prepare_host", "recovery"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """What to prepare. `machine` is the Machine that has the host; empty where the fleet does not own it yet."""
+    """What to prepare.
+
+    `machine` is the Machine that has the host; None where the fleet does not own it yet. `host_key` is the pinned key of
+    the host; None where no fleet knows the host, so that whoever answers at the address is taken for it.
+    """
 
     address: str
     key: Secret
     password: Password
     fleet: str
-    machine: str = ""
+    machine: ScalewayAppleSiliconMachine | None = None
+    host_key: str | None = None
     username: str = "m1"
     port: int = 22
 
@@ -41,27 +48,19 @@ async def prepare_host(
 
     The fleet is told only after macOS accepted the password, in sudo and in automatic login both.
     """
-    known = await logins.read(preparation.machine) if logins is not None and preparation.machine else None
+    machine = preparation.machine
     host = PerHost(
         address=preparation.address,
         port=preparation.port,
         username=preparation.username,
         key=preparation.key,
         password=preparation.password,
-        node_name=preparation.machine or "unclaimed",
-        host_key=known.host_key or None if known is not None else None,
+        node_name=machine.metadata.name if machine is not None else "unclaimed",
+        host_key=preparation.host_key,
     )
     outcome = await bootstrap.only(host, FleetConfig(), (PasswordlessSudo(), AutoLogin()), progress)
-    if isinstance(outcome, Ready) and logins is not None and preparation.machine:
-        await logins.write(
-            preparation.machine,
-            HostCredentials(
-                username=preparation.username,
-                password=preparation.password,
-                host_key=outcome.host_key,
-                told_by_operator=True,
-            ),
-        )
+    if isinstance(outcome, Ready) and logins is not None and machine is not None:
+        await logins.write(machine, Credentials(preparation.username, preparation.password))
     return outcome
 
 

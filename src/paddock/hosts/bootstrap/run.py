@@ -120,6 +120,16 @@ class Bootstrap:
 
         return await self._perform(host, fleet, [("soft-reboot", 60.0, reboot)], progress, reach_for=0.0)
 
+    async def kick_session(self, host: PerHost, fleet: FleetConfig, progress: ProgressCallback = silent) -> Outcome:
+        """Log the user in anew where there is no console session. It would end every VM: the caller has seen that nobody works
+        there, and where the Mac itself runs one it refuses.
+        """
+
+        async def kick(shell: StepShell) -> StepResult:
+            return await shell.run("kick_session", host.username)
+
+        return await self._perform(host, fleet, [("kick-session", 90.0, kick)], progress, reach_for=0.0)
+
     async def only(
         self, host: PerHost, fleet: FleetConfig, steps: Sequence[Step], progress: ProgressCallback = silent
     ) -> Outcome:

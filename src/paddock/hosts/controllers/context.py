@@ -1,8 +1,7 @@
 """What every stage of a machine's life works with, and how it writes down what it did."""
 
 import asyncio
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -10,7 +9,6 @@ from msgspec.structs import replace
 from prometheus_client import Counter
 
 from paddock.base.clock import Clock, rfc3339
-from paddock.base.secrets import Password
 from paddock.base.tasks import end as end_task
 from paddock.clients.scaleway import (
     Cloud,
@@ -31,20 +29,19 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconRemediation,
 )
 from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, Bootstrapper, ReportStep, Run
+from paddock.hosts.bootstrap.credentials import HostLogins
 from paddock.hosts.breaker import Halt, fleet_halt, same_fleet
 from paddock.hosts.cluster_api import BLOCK_MOVE, BLOCK_MOVE_IS_OURS, lost_in_a_move, machine_owner
 from paddock.hosts.controllers.catalogue import Catalogue
 from paddock.hosts.disruption import WorkLedger
 from paddock.hosts.fenced_cloud import FencedCloud
 from paddock.hosts.settings import HostSettings
-from paddock.kube.builtin import SecretObject
 from paddock.kube.client import Client
 from paddock.kube.conditions import set_condition
 from paddock.kube.controller import step_aside
 from paddock.kube.difference import merge_difference
-from paddock.kube.errors import NotFoundError
 from paddock.kube.events import EventRecorder
-from paddock.kube.objects import Condition, ObjectMeta, OwnerReference
+from paddock.kube.objects import Condition
 from paddock.kube.reader import CachedReader, FreshReader
 
 __all__ = [
@@ -52,11 +49,9 @@ __all__ = [
     "ReconcileContext",
     "condition",
     "ready",
-    "secret_name",
 ]
 
 EventType = Literal["Normal", "Warning"]
-_OF_CLAIM = "claim"
 _LOOK_EVERY = 2.0
 
 
@@ -70,6 +65,7 @@ class ReconcileContext:
 
     client: Client
     fresh: FreshReader
+    logins: HostLogins
     cloud: Cloud
     fenced_cloud: FencedCloud
     hosts: CachedReader[ScalewayAppleSiliconHost]
@@ -82,6 +78,8 @@ class ReconcileContext:
     settings: HostSettings
     live_kills: Counter
     work: WorkLedger | None = None
+    zone_problems: dict[str, str] = field(default_factory=dict)
+    """Zone → why its last list proves nothing; the inventory writes it, for people."""
 
     def say(self, machine: ScalewayAppleSiliconMachine, type_: EventType, reason: str, message: str) -> None:
         """An event about a machine. The same text is in its condition."""
@@ -132,9 +130,14 @@ class ReconcileContext:
         await self.patch_host(host, {"claim": claim, "epoch": epoch})
 
     async def free_host(self, host: ScalewayAppleSiliconHost) -> None:
-        """Make a Host nobody's: claimable when nothing that was sent before can arrive any more."""
-        not_before = rfc3339(self.clock.now() + self.settings.settle)
-        await self.patch_host(host, {"claim": None, "release": None, "notBefore": not_before})
+        """Make a Host nobody's: claimable when nothing that was sent before can arrive any more.
+
+        Whose it was is kept: a late call of ours may still give the host that name, and no other name of a machine is ours.
+        """
+        spec = {"claim": None, "release": None, "notBefore": rfc3339(self.clock.now() + self.settings.settle)}
+        if host.spec.claim is not None:
+            spec["lastMachine"] = host.spec.claim.machine_name
+        await self.patch_host(host, spec)
 
     async def look(self, host: ScalewayAppleSiliconHost) -> Server | Gone | Unknown:
         """The server as a GET shows it now; whether it is gone where the cloud will not show it."""
@@ -201,42 +204,6 @@ class ReconcileContext:
             return machine
         return await self.patch(machine, {"metadata": {"annotations": {BLOCK_MOVE: None}}})
 
-    # Credentials live in a Secret beside the machine, never in the machine.
-
-    async def kept_credentials(self, machine: ScalewayAppleSiliconMachine) -> Credentials | None:
-        """What the Secret holds; a sealed or empty password in it counts as none. None where there is no Secret.
-
-        A Secret that says it is of another host, or of an earlier claim of this one, counts as none: we may have died
-        between letting go of that host and removing its Secret, and its password would lock the new host's account.
-        """
-        secret = await self.fresh.get(SecretObject, secret_name(machine), machine.metadata.namespace)
-        if secret is None or secret.data.get(_OF_CLAIM, b"").decode() not in ("", _claim_mark(machine)):
-            return None
-        username = secret.data.get("ssh-username", b"").decode() or "m1"
-        return Credentials(username, Password.usable(secret.data.get("sudo-password", b"").decode()))
-
-    async def keep_credentials(self, machine: ScalewayAppleSiliconMachine, credentials: Credentials) -> None:
-        """Write the Secret, owned by the machine so that it cannot outlive it."""
-        assert credentials.password is not None
-        meta = machine.metadata
-        owner = OwnerReference(
-            api_version=machine.RESOURCE.api_version, kind=machine.RESOURCE.kind, name=meta.name, uid=meta.uid
-        )
-        secret = SecretObject(
-            metadata=ObjectMeta(name=secret_name(machine), namespace=meta.namespace, owner_references=(owner,)),
-            data={
-                "ssh-username": credentials.ssh_username.encode(),
-                "sudo-password": credentials.password.reveal().encode(),
-                _OF_CLAIM: _claim_mark(machine).encode(),
-            },
-        )
-        await self.client.apply(secret, force=True)
-
-    async def forget_credentials(self, machine: ScalewayAppleSiliconMachine) -> None:
-        """Remove the Secret: the next host has another password and another host key."""
-        with suppress(NotFoundError):
-            await self.client.delete(SecretObject, secret_name(machine), machine.metadata.namespace)
-
     def halt_of(self, machine: ScalewayAppleSiliconMachine) -> Halt | None:
         """Whether the machine's fleet is halted, by the machine as it is given and the others as the cache has them."""
         fleet = same_fleet(machine, self.machines.list())
@@ -286,15 +253,6 @@ class ReconcileContext:
         if now is None or now.metadata.uid != meta.uid:
             raise GoneError(f"machine {meta.name} is gone")
         return now
-
-
-def secret_name(machine: ScalewayAppleSiliconMachine) -> str:
-    return f"{machine.metadata.name}-bootstrap"
-
-
-def _claim_mark(machine: ScalewayAppleSiliconMachine) -> str:
-    """Which host, and since when: another for every claim."""
-    return f"{machine.status.server_id}/{rfc3339(machine.status.bound_at) if machine.status.bound_at else ''}"
 
 
 def condition(

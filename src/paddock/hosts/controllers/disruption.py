@@ -22,6 +22,7 @@ from paddock.hosts.disruption import (
     WorkLedgerAwayError,
     at_work,
     drain_step,
+    force_of,
     occupancy,
     unproven,
 )
@@ -69,7 +70,7 @@ class DisruptionGate:
             since=since,
             now=self._context.clock.now(),
             timeout=timedelta(seconds=limit) if deleting and limit else None,
-            forced=deleting and machine.metadata.annotations.get(FORCE) == "true",
+            force=force_of(machine.metadata.annotations) if deleting else None,
         )
         match step:
             case Clear():

@@ -16,6 +16,7 @@ from paddock.clients.scaleway import (
 )
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.controllers.context import ReconcileContext
+from paddock.hosts.controllers.host_status import write_host_status
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.first_contact import WINDOW
 from paddock.hosts.names import Rename
@@ -36,7 +37,6 @@ from paddock.hosts.retirement import policy_reason
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import set_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
-from paddock.kube.difference import merge_difference
 from paddock.kube.errors import NotFoundError
 from paddock.kube.objects import Condition
 
@@ -191,8 +191,8 @@ class HostReconciler:
         """Say where the release stands, if that changed."""
         said = Condition(type="Released", status="False", reason=reason, message=message)
         conditions = set_condition(host.status.conditions, said, self._context.clock.now())
-        if conditions != host.status.conditions:
-            await self._save(host, merge_difference(host.status, replace(host.status, conditions=conditions)))
+        status = replace(host.status, conditions=conditions)
+        await write_host_status(self._context, host, status, conditions=("Released",))
 
     async def _save(self, host: Host, status: dict[str, Any], *, guarded: bool = False) -> Host:
         patch: dict[str, Any] = {"status": status}

@@ -6,14 +6,14 @@ about it changed, so an idle fleet costs one list per zone and cycle and no writ
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from msgspec.structs import replace
 
 from paddock.base.logs import get_logger
 from paddock.clients.scaleway import Price, ScalewayError, Server
+from paddock.hosts.absence import GONE, SERVER_GONE, MarkGone, NotProven, RemoveHost, absence_step, asks
 from paddock.hosts.api import (
     HostSpec,
     HostStatus,
@@ -21,22 +21,19 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconHost,
 )
 from paddock.hosts.controllers.context import ReconcileContext
+from paddock.hosts.controllers.host_status import write_host_status
 from paddock.hosts.first_contact import opened
 from paddock.hosts.listing import LISTED
 from paddock.hosts.orphans import HostState, Owners, Verdict, verdict
 from paddock.kube.conditions import get_condition, set_condition, without_condition
-from paddock.kube.difference import merge_difference
 from paddock.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
 from paddock.kube.objects import Condition, ObjectMeta
 
 __all__ = ["Inventory", "observed"]
 
 log = get_logger("inventory")
-_MANAGER = "paddock-inventory"
 _WRITES_AT_A_TIME = 8
 _PRICES_KEPT = 3600.0
-GONE = "gone"
-"""The state of a Host whose server two complete lists in a row did not show."""
 
 
 def observed(
@@ -66,6 +63,7 @@ def observed(
         # Before delivery the cloud repeats the creation time here, which would read as "deletable at once".
         deletable_at=server.deletable_at if server.delivered else None,
         deletion_scheduled=server.deletion_scheduled,
+        unwipeable=server.unwipeable,
         price_per_hour=f"{price.per_hour:f}" if price else before.price_per_hour,
         currency=price.currency if price else before.currency,
         host_key="" if lost_sight else before.host_key,
@@ -88,18 +86,20 @@ class Inventory:
         self._writers = asyncio.Semaphore(_WRITES_AT_A_TIME)
         self._prices: dict[str, tuple[float | None, Mapping[str, Price]]] = {}
         self._absent: dict[str, set[str]] = {}
-        self.problems: dict[str, str] = {}
-        """Zone → why its last list failed, for people."""
+        self.problems = context.zone_problems
 
     async def cycle(self) -> None:
         """Look at every zone once. One zone's failure never hides another's."""
-        for zone in sorted(self._zones()):
+        zones = sorted(self._zones())
+        for zone in self.problems.keys() - zones:
+            del self.problems[zone]
+        for zone in zones:
             try:
                 servers = await self._context.cloud.list_servers(zone)
             except ScalewayError as error:
                 self.problems[zone] = f"zone {zone} could not be listed, its hosts are shown as last seen: {error}"
                 log.warning("zone could not be listed", zone=zone, why=str(error))
-                await self._say_so(zone)
+                await self._say_so(zone, self._known(zone))
                 continue
             self.problems.pop(zone, None)
             prices = await self._prices_of(zone)
@@ -107,7 +107,7 @@ class Inventory:
             async with asyncio.TaskGroup() as group:
                 for server in servers:
                     group.create_task(self._mirror(zone, server, owners, prices.get(server.type)))
-            await self._missing(zone, {server.id for server in servers})
+            await self._missing(zone, {server.id for server in servers}, owners)
 
     async def _prices_of(self, zone: str) -> Mapping[str, Price]:
         """What an hour costs, by type. Told for people and rarely changed: an old list is better than an extra call."""
@@ -123,45 +123,54 @@ class Inventory:
             self._prices[zone] = (now, prices)
         return prices
 
-    async def _missing(self, zone: str, shown: set[str]) -> None:
-        """Hosts that a complete list no longer shows, twice in a row: marked gone; forgotten when nobody claims them."""
-        absent = {
-            host.metadata.name: host
-            for host in self._context.hosts.list(self._context.settings.namespace)
-            if host.spec.zone == zone and host.spec.server_id not in shown
-        }
-        if not shown and len(absent) > 1:
-            # A whole zone that vanishes at once looks like a changed project or key, not like deleted servers.
-            self.problems[zone] = (
-                f"zone {zone} shows no server although {len(absent)} are known: nothing is concluded from it"
-            )
-            await self._say_so(zone)
-            return
+    async def _missing(self, zone: str, shown: set[str], owners: Owners) -> None:
+        """Hosts that a complete list no longer shows, twice in a row: each is asked for by itself before it counts as gone.
+
+        One that cannot be proven gone ends the matter for its zone: the list may be as wrong about the others.
+        """
+        context, now = self._context, self._context.clock.now()
+        absent = {host.metadata.name: host for host in self._known(zone) if host.spec.server_id not in shown}
         before, self._absent[zone] = self._absent.get(zone, set()), set(absent)
         for name in sorted(before & set(absent)):
             host = absent[name]
-            if host.spec.claim is None and host.spec.release is None:
-                await self._forget(host)
-            elif host.status.state != GONE:
-                conditions = without_condition(host.status.conditions, LISTED)
-                status = replace(host.status, state=GONE, cloud_status="", conditions=conditions)
-                await self._save(host, merge_difference(host.status, status))
+            claim = host.spec.claim
+            claimant = owners.by_uid.get(claim.machine_uid) if claim is not None else None
+            if not asks(host, claimant, now):
+                continue
+            match absence_step(host, claimant, await context.cloud.is_gone(zone, host.spec.server_id), now):
+                case NotProven(message):
+                    self.problems[zone] = message
+                    await self._say_so(zone, list(absent.values()))
+                    return
+                case RemoveHost():
+                    await self._forget(host)
+                case MarkGone(message):
+                    await self._mark_gone(host, message)
 
-    async def _say_so(self, zone: str) -> None:
+    async def _mark_gone(self, host: ScalewayAppleSiliconHost, message: str) -> None:
+        """Since when it is gone counts from now, whatever was said of it before."""
+        ready = Condition(type="Ready", status="False", reason=SERVER_GONE, message=message)
+        others = without_condition(without_condition(host.status.conditions, "Ready"), LISTED)
+        conditions = set_condition(others, ready, self._context.clock.now())
+        status = replace(host.status, state=GONE, cloud_status="", conditions=conditions)
+        if host.status.state != GONE:
+            await self._save(host, status)
+
+    def _known(self, zone: str) -> list[ScalewayAppleSiliconHost]:
+        return [host for host in self._context.hosts.list(self._context.settings.namespace) if host.spec.zone == zone]
+
+    async def _say_so(self, zone: str, unseen: Sequence[ScalewayAppleSiliconHost]) -> None:
         """One Host tells why its zone is not listed: once, since an outage must not cost a write a Host and cycle.
 
         Nothing else is written about a zone that was not seen. A write that fails is tried again by the next cycle.
         """
-        known = [host for host in self._context.hosts.list(self._context.settings.namespace) if host.spec.zone == zone]
+        known = [host for host in unseen if host.status.state != GONE]
         if not known or any(get_condition(host.status.conditions, LISTED) is not None for host in known):
             return
         host = min(known, key=lambda one: one.metadata.name)
         said = Condition(type=LISTED, status="False", reason="ZoneNotListed", message=self.problems[zone])
         conditions = set_condition(host.status.conditions, said, self._context.clock.now())
-        try:
-            await self._save(host, merge_difference(host.status, replace(host.status, conditions=conditions)))
-        except KubeError as error:
-            log.warning("host could not be written", server=host.metadata.name, why=str(error))
+        await self._save(host, replace(host.status, conditions=conditions))
 
     async def _forget(self, host: ScalewayAppleSiliconHost) -> None:
         """Remove the Host object of a server that is gone; only in the version that was judged."""
@@ -196,25 +205,28 @@ class Inventory:
             claim_name_prefix=settings.claim_name_prefix,
         )
         if host is None:
+            buyer = owners.by_order.get(server.name)
             made = ScalewayAppleSiliconHost(
                 metadata=ObjectMeta(name=server.id, namespace=settings.namespace),
-                spec=HostSpec(zone=zone, server_id=server.id),
+                # What a machine ordered is this cluster's also when that machine has another one, or is gone.
+                spec=HostSpec(zone=zone, server_id=server.id, last_machine=buyer.metadata.name if buyer else ""),
             )
             try:
                 host = await self._context.client.create(made)
             except AlreadyExistsError:
                 return  # the cache has not seen it yet; the next cycle will
+        pool = owners.pool_of(server.name, settings.default_adopt_pool_prefix, host)
+        kept = "" if pool == settings.default_adopt_pool_prefix else pool
+        if kept is not None and kept != host.spec.pool_prefix:
+            # It outlives the machine that names the pool: without it a free Mac would be nobody's when that machine goes.
+            host = await self._context.patch_host(host, {"poolPrefix": kept})
         ours = host.spec.claim is not None or host.spec.release is not None
         status = observed(server, host.status, judged, price, self._context.clock.now(), ours=ours)
-        if change := merge_difference(host.status, status):
-            await self._save(host, change)
+        await write_host_status(self._context, host, status, conditions=("Ready", LISTED))
 
-    async def _save(self, host: ScalewayAppleSiliconHost, status: dict[str, Any]) -> None:
-        await self._context.client.merge_patch(
-            ScalewayAppleSiliconHost,
-            host.metadata.name,
-            {"status": status},
-            namespace=self._context.settings.namespace,
-            subresource="status",
-            field_manager=_MANAGER,
-        )
+    async def _save(self, host: ScalewayAppleSiliconHost, status: HostStatus) -> None:
+        """A write that fails is tried again by the next cycle, and stops nobody."""
+        try:
+            await write_host_status(self._context, host, status, conditions=("Ready", LISTED))
+        except KubeError as error:
+            log.warning("host could not be written", server=host.metadata.name, why=str(error))

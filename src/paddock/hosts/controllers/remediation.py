@@ -69,7 +69,8 @@ class RemediationReconciler:
             return None
         halt = context.halt_of(machine)
         fleet = same_fleet(machine, context.machines.list())
-        return next_step(trouble, machine, fleet, now, halted=halt.message if halt is not None else "")
+        halted = halt.message if halt is not None else ""
+        return next_step(trouble, machine, fleet, now, halted=halted, unwipeable=host.status.unwipeable)
 
     async def _save(self, found: RemediationObject, said: Standing | NotWanted, phase: str, tier: int) -> None:
         status, meta = found.status, found.metadata

@@ -9,11 +9,12 @@ from paddock.clients.scaleway import ScalewayError
 from paddock.hosts import names
 from paddock.hosts.api import ScalewayAppleSiliconHost
 from paddock.hosts.controllers.context import ReconcileContext
+from paddock.hosts.controllers.host_status import write_host_status
 from paddock.hosts.controllers.release import record_release
+from paddock.hosts.orphans import home_of
 from paddock.hosts.release import RETIRED
 from paddock.hosts.retirement import RetireHost, WaitToRetire, retire_step
 from paddock.kube.conditions import set_condition
-from paddock.kube.difference import merge_difference
 from paddock.kube.errors import ConflictError, KubeError
 from paddock.kube.objects import Condition
 
@@ -58,7 +59,7 @@ class Retirement:
             case RetireHost(message):
                 # The name is read now: only a host that still lies in our pool is ours to give away.
                 server = (await context.cloud.get_server(host.spec.zone, host.spec.server_id)).server
-                prefix = context.settings.default_adopt_pool_prefix
+                prefix = home_of(host, context.settings.default_adopt_pool_prefix)
                 if names.kind_of(server.name, prefix) is not names.NameKind.POOLED or not server.usable:
                     await self._tell(host, f"the cloud shows it as {server.name} ({server.status}): it is left alone")
                     return
@@ -81,11 +82,5 @@ class Retirement:
     async def _tell(self, host: Host, message: str) -> None:
         said = Condition(type="Retired", status="False", reason="RetirementWaits", message=message)
         conditions = set_condition(host.status.conditions, said, self._context.clock.now())
-        if conditions != host.status.conditions:
-            await self._context.client.merge_patch(
-                Host,
-                host.metadata.name,
-                {"status": merge_difference(host.status, replace(host.status, conditions=conditions))},
-                namespace=host.metadata.namespace,
-                subresource="status",
-            )
+        status = replace(host.status, conditions=conditions)
+        await write_host_status(self._context, host, status, conditions=("Retired",))

@@ -13,7 +13,7 @@ from paddock.hosts.controllers.disruption import DisruptionGate
 from paddock.hosts.controllers.owners import owning_machines
 from paddock.hosts.controllers.release import record_release
 from paddock.hosts.disruption import Clear
-from paddock.hosts.orphans import HostState, Owners, Verdict, verdict
+from paddock.hosts.orphans import HostState, Owners, Verdict, home_of, verdict
 from paddock.hosts.sweep import (
     RECLAIM,
     HealLedger,
@@ -23,8 +23,8 @@ from paddock.hosts.sweep import (
     confirmed,
     counts_as_orphan,
     judge,
+    ours,
     owners_vanished,
-    recorded,
 )
 from paddock.kube.builtin import Node
 from paddock.kube.errors import ConflictError, KubeError
@@ -103,7 +103,10 @@ class Sweep:
         owners = Owners.of(machines)
         findings: list[SweepFinding] = []
         seen: dict[str, tuple[str, str, int]] = {}
-        for zone in sorted(self._zones()):
+        zones = sorted(self._zones())
+        # A zone in which nobody and nothing is known any more is not looked at again, so its last count would stand for ever.
+        self._orphans = {zone: count for zone, count in self._orphans.items() if zone in zones}
+        for zone in zones:
             try:
                 servers = await self._context.cloud.list_servers(zone)
             except ScalewayError as error:
@@ -125,9 +128,10 @@ class Sweep:
                 count = self._observations.count(server.id, server.name, judged.reason)
                 seen[server.id] = (server.name, judged.reason, count)
                 orphans += counts_as_orphan(judged, count)
-                # Without a pool to go back to, nothing can be reclaimed, whatever the other flag says.
-                may_reclaim = settings.claim_name_prefix if settings.default_adopt_pool_prefix else ""
-                action = judge(server.name, judged, count, may_reclaim, ours=recorded(hosts.get(server.id)))
+                given = ours(hosts.get(server.id), server.name)
+                action = judge(
+                    server.name, judged, count, settings.claim_name_prefix, given=given, unwipeable=server.unwipeable
+                )
                 findings.append(SweepFinding(zone, server, judged, action))
             self._orphans[zone] = orphans
         self.findings, self._observations = findings, OrphanHistory(seen)
@@ -195,15 +199,16 @@ class Sweep:
             if isinstance(finding.action, HealLedger):
                 await context.free_host(host)
                 return True
-            if server.transient:
-                return False  # whatever the cloud does to it should end first
+            if server.transient or not ours(host, server.name):
+                return False  # whatever the cloud does to it should end first; and it is taken while it is ours
             if not await self._nobody_works(host, server):
                 return False
             await record_release(
                 context,
                 host,
-                policy="pool",
-                prefix=settings.default_adopt_pool_prefix,
+                # One that was ordered for a machine and never claimed: in a pool it would only be paid for.
+                policy="pool" if host.spec.epoch else "terminate",
+                prefix=home_of(host, settings.default_adopt_pool_prefix),
                 family=host.status.os.family,
                 reason="Reclaimed",
                 message=again.message,
@@ -212,7 +217,8 @@ class Sweep:
         except ConflictError:
             return False
         self._metrics.reclaimed.inc()
-        context.recorder.record(host, "Warning", "Reclaimed", f"{again.message}; it is wiped and goes back to the pool")
+        goes = "it is wiped and goes back to the pool" if host.spec.epoch else "it is given back to the cloud"
+        context.recorder.record(host, "Warning", "Reclaimed", f"{again.message}; {goes}")
         return True
 
     async def _nobody_works(self, host: Host, server: Server) -> bool:

@@ -14,7 +14,7 @@ work='' watcher=''
 
 finish() {
   code=$?
-  [ ! -e "$work/stopped" ] || code=143
+  [ ! -s "$work/code" ] || read -r code <"$work/code"
   trap '' HUP INT TERM # nothing interrupts the way to the halt
   trap - EXIT
   [ -z "$watcher" ] || kill "$watcher"
@@ -33,7 +33,6 @@ trap 'exit 143' HUP INT TERM
 put() {
   { printf '%s\n' "$2" >"$status_share/.$1.$$" && mv -f "$status_share/.$1.$$" "$status_share/$1"; } 2>/dev/null
 }
-
 mark() { put mark "$(date +%s) $1"; }
 
 fail() {
@@ -61,15 +60,16 @@ set_clock() {
   done
 }
 
-# Runs beside the runner. The mark moves when the stage changes, when a log of the runner grows, and as long as a worker
-# lives; a listener that hangs writes nothing, so its mark stands still and the host sees it.
+# Runs beside the runner. The mark moves with the stage, with the runner's logs, and as long as a worker lives; it stands still
+# where a listener hangs. One that goes on logging its retries is ended: in half an hour, 900 turns, its worker would have come.
 watch_runner() {
-  stage=starting sizes=''
+  stage=starting sizes='' turns=0
   while :; do
-    [ ! -e "$env_share/stop" ] || end_runner
-    was=$stage seen=$sizes
+    [ ! -e "$env_share/stop" ] || end_runner 143
+    [ "$turns" -lt "${PADDOCK_TURNS:-900}" ] || end_runner 1
+    was=$stage seen=$sizes turns=$((turns + 1))
     if pgrep -f "$runner/bin/Runner.Worker" >/dev/null; then
-      stage=running
+      stage=running turns=0
     elif [ "$was" = running ]; then
       stage=finishing
     elif [ "$was" = starting ] && [ -n "$(find "$runner/_diag" -name 'Runner_*')" ]; then
@@ -87,7 +87,7 @@ watch_runner() {
 # TERM lets the runner tell GitHub that the job is cancelled; without it the job hangs there for a quarter of an hour.
 end_runner() {
   until [ -s "$work/pid" ]; do sleep 0.1; done
-  : >"$work/stopped"
+  echo "$1" >"$work/code"
   read -r pid <"$work/pid"
   kill -TERM "$pid"
   sleep "${PADDOCK_GRACE:-10}"
@@ -146,4 +146,4 @@ esac
 watch_runner &
 watcher=$!
 ACTIONS_RUNNER_INPUT_JITCONFIG=$job RUNNER_MANUALLY_TRAP_SIG=1 ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1 \
-  /bin/sh -c 'echo "$$" >"$0" && exec ./run.sh --disableupdate' "$work/pid" </dev/null >>"$work/log" 2>&1
+  /bin/sh -c 'echo "$$" >"$0" && exec ./run.sh' "$work/pid" </dev/null >>"$work/log" 2>&1

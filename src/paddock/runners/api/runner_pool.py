@@ -156,9 +156,10 @@ class RunnerPoolSpec(Struct, frozen=True, kw_only=True):
     job_source: Annotated[
         JobSource,
         Meta(
-            description="Webhook: GitHub calls dispatch. ScaleSet: dispatch asks GitHub, and needs no public address."
+            description="ScaleSet: dispatch asks GitHub, and needs no public address. Webhook: GitHub calls dispatch, for those who want "
+            "that or run a GitHub Enterprise Server without scale sets."
         ),
-    ] = "Webhook"
+    ] = "ScaleSet"
     scale_set: ScaleSetSource = ScaleSetSource()
     autoscaling: Autoscaling = Autoscaling()
     provisioning: Provisioning = Provisioning()

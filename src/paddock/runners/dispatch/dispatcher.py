@@ -18,6 +18,7 @@ from paddock.runners.dispatch.handover import Handover, ServingContext
 from paddock.runners.dispatch.heartbeat import Heartbeat
 from paddock.runners.dispatch.neighbours import OUTCOME as NEIGHBOUR
 from paddock.runners.dispatch.pending_releases import BY
+from paddock.runners.dispatch.version_rest import VersionRest
 from paddock.runners.dispatch.waiting_pods import (
     ConcurrencyLimit,
     PollAnswer,
@@ -68,6 +69,7 @@ class Dispatcher:
         self._clock = context.clock
         self._rng = context.rng
         self._metrics = context.metrics
+        self._versions = VersionRest(context.ledger, context.clock)
         self._slots = ConcurrencyLimit(context.settings.serving)
         self._spent: OrderedDict[str, None] = OrderedDict()
         self._resting: dict[str, tuple[float, str]] = {}
@@ -188,9 +190,12 @@ class Dispatcher:
     async def _claim_while_worthwhile(self, line: WaitQueue) -> None:
         quick, most = 0, _FIRST_ASKED
         while line.waiting and not self._stopping:
+            room = await self._versions.room(line.pool)
+            if room == 0:
+                return
             dispatcher = await self._heartbeat.current()
             await self._slots.some()
-            places = self._slots.take(min(len(line.waiting), most))
+            places = self._slots.take(min(len(line.waiting), most, room or most))
             if not places or self._stopping:
                 self._slots.give(places)
                 continue

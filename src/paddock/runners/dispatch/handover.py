@@ -18,8 +18,9 @@ from typing import Final
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.tasks import to_its_end
 from paddock.clients.github import errors as github
-from paddock.clients.github.contract import GitHub, MintedRunner
+from paddock.clients.github.contract import GitHub, MintedRunner, RunnerPlace
 from paddock.kube.errors import KubeError
 from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings
@@ -33,13 +34,12 @@ from paddock.runners.dispatch.pending_releases import BY, PendingReleases, Relea
 from paddock.runners.dispatch.waiting_pods import HandedJob, PollAnswer, Waiter, later
 from paddock.runners.ledger import Claim, JobGoneError, Ledger, LedgerError, LedgerUnavailableError, Scope
 from paddock.runners.ledger.app_access import RATE_LIMITED
+from paddock.runners.ledger.registrations import runner_name
 from paddock.runners.ledger.scale_sets import is_scale_set_job
 from paddock.runners.scale_sets.minting import ScaleSetMinting
 
-__all__ = ["LONGEST_NAME", "GivenUpError", "Handover", "ServingContext", "labels_of", "runner_name", "work_folder"]
+__all__ = ["GivenUpError", "Handover", "ServingContext", "labels_of", "work_folder"]
 
-LONGEST_NAME: Final = 64
-"""GitHub refuses longer ones (422)."""
 _COMMIT_TRIES: Final = 3
 _COMMIT_PAUSE: Final = 0.1
 _UNDO_TIMEOUT: Final = 10.0
@@ -161,12 +161,12 @@ class Handover:
             why = f"the GitHub App is not installed for {claim.login}: install it there, or lift its suspension"
             raise GivenUpError("not_installed", why, scope="account")
         self._still_there(waiter)
-        name = runner_name(claim.pod_name, self._rng)
+        name = runner_name(claim.pod_name, await self._mark(), self._rng)
         async with self._timed("mint"):
             progress.minted = await self._mint(claim, installation_id, pool, name)
         self._still_there(waiter)
         async with self._timed("commit"):
-            await self._commit(claim, name)
+            await self._commit(claim, name, progress.minted.place)
         return progress.minted
 
     async def _installed(self, claim: Claim) -> int | None:
@@ -265,11 +265,18 @@ class Handover:
         except github.GitHubError as error:
             raise GivenUpError("mint", f"GitHub gave no runner: {error}", scope="job") from error
 
-    async def _commit(self, claim: Claim, name: str) -> None:
+    async def _mark(self) -> str:
+        try:
+            return await self._ledger.registrations.mark()
+        except LedgerError as error:
+            why = "the ledger did not answer"
+            raise GivenUpError("ledger", why, answer=later("unreachable", why)) from error
+
+    async def _commit(self, claim: Claim, name: str, place: RunnerPlace) -> None:
         """Claim and job running, session open. A lost answer is asked for again, under the same name: it is the same."""
         for attempt in range(1, _COMMIT_TRIES + 1):
             try:
-                await self._ledger.claims.commit(claim, name, by=BY)
+                await self._ledger.claims.commit(claim, name, place=place.path, by=BY)
             except LedgerUnavailableError as error:
                 if attempt == _COMMIT_TRIES:
                     # It may have happened. Giving the claim back ends either state, and no Pod will get this runner; if
@@ -297,16 +304,7 @@ class Handover:
         """Undo to the end, also if we are cancelled meanwhile."""
         self._metrics.undone.labels(ending.reason).inc()
         log.info("a claim is given back", pod=claim.pod_name, job=claim.job_id, pool=claim.pool, why=ending.why)
-        undoing = asyncio.ensure_future(self._undo(waiter, claim, progress, ending))
-        cancelled: asyncio.CancelledError | None = None
-        while not undoing.done():
-            try:
-                await asyncio.shield(undoing)
-            except asyncio.CancelledError as error:
-                cancelled = error
-        undoing.result()
-        if cancelled is not None:
-            raise cancelled
+        await to_its_end(self._undo(waiter, claim, progress, ending))
 
     async def _undo(self, waiter: Waiter, claim: Claim, progress: _Progress, ending: GivenUpError) -> None:
         """Label off first, while the claim still keeps every other claim from the Pod; then the claim; then the runner."""
@@ -341,16 +339,6 @@ class Handover:
 
 def _refusal(error: IdentityError) -> PollAnswer:
     return PollAnswer(error.status, error.outcome, str(error))
-
-
-def runner_name(pod_name: str, rng: random.Random) -> str:
-    """The Pod's name, shortened, and eight hex digits that are new for every mint.
-
-    GitHub reserves a name when it mints, also if the answer was lost; a second mint under it would fail for
-    good. So a name is drawn for each mint and never kept for another try.
-    """
-    suffix = f"{rng.getrandbits(32):08x}"
-    return f"{pod_name[: LONGEST_NAME - len(suffix) - 1].rstrip('-.')}-{suffix}"
 
 
 def labels_of(pool: RunnerPool, requested: str) -> tuple[str, ...]:

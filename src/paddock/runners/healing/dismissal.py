@@ -10,7 +10,9 @@ from enum import StrEnum
 from paddock.clients.github import Conflict, GitHub
 from paddock.runners.healing.inquiry import Questions
 from paddock.runners.healing.pass_report import PassReport
-from paddock.runners.ledger import HeldPod, Ledger, Session
+from paddock.runners.healing.verdicts.pod_facts import RunnerRow
+from paddock.runners.ledger import HeldPod
+from paddock.runners.ledger.registrations import Registration
 
 __all__ = ["Dismissed", "dismiss", "dismiss_claim"]
 
@@ -28,50 +30,33 @@ async def dismiss(
     pass_report: PassReport,
     *,
     about: str,
-    installation_id: int | None,
-    repository: str,
-    runner_name: str | None,
+    registration: Registration | None,
 ) -> Dismissed:
-    """See to it that GitHub has no runner of this name. Repeatable; why not is in the report, said of `about`.
+    """See to it that GitHub does not have this runner. Repeatable; why not is in the report, said of `about`.
 
     Dying after it leaves a runner that no job can reach, and a claim: the next pass finds it gone and goes on.
     """
-    if installation_id is None or "/" not in repository:
-        pass_report.refuse(f"{about}: no installation to unregister its runner with")
+    if registration is None:
         return Dismissed.NOBODY
-    places = await questions.places(installation_id, repository, runner_name or "")
-    if places is None:
-        return Dismissed.UNKNOWN  # the trouble is in the report
-    if not places:
+    found = await questions.runners.standing(registration)
+    if found.row is RunnerRow.UNKNOWN:
+        pass_report.refuse(f"{about}: {found.why}")
+        return Dismissed.UNKNOWN
+    if found.place is None or found.runner is None:
         return Dismissed.GONE
-    ((place, found),) = places
-    if found.busy:
+    if found.row is RunnerRow.BUSY:
         pass_report.refuse(f"{about}: GitHub says that its runner is busy with another job")
         return Dismissed.BUSY
     try:
-        await github.remove_runner(place, found.runner_id)
+        await github.remove_runner(found.place, found.runner.runner_id)
     except Conflict:
         pass_report.refuse(f"{about}: its runner has just been given another job")
         return Dismissed.BUSY
     return Dismissed.GONE
 
 
-async def dismiss_claim(
-    claim: HeldPod,
-    session: Session | None,
-    ledger: Ledger,
-    github: GitHub,
-    questions: Questions,
-    pass_report: PassReport,
-) -> Dismissed:
-    """The same for the runner that a claim was minted for; `session` is its Pod's."""
-    installations = await ledger.unconfirmed.installations({claim.account_id})
-    return await dismiss(
-        github,
-        questions,
-        pass_report,
-        about=f"claim of Pod {claim.pod_name}",
-        installation_id=installations.get(claim.account_id),
-        repository=session.repository if session is not None else "",
-        runner_name=claim.runner_name,
-    )
+async def dismiss_claim(claim: HeldPod, github: GitHub, questions: Questions, pass_report: PassReport) -> Dismissed:
+    """The same for the runner that a claim was minted for."""
+    about = f"claim of Pod {claim.pod_name}"
+    registration = await questions.registration(claim.account_id, claim.runner_name, "", about)
+    return await dismiss(github, questions, pass_report, about=about, registration=registration)

@@ -29,6 +29,7 @@ __all__ = [
     "left_by_its_dispatcher",
     "life_of",
     "listener_still_since",
+    "listens",
     "machine_of",
     "moves_of",
     "poller_of",
@@ -135,6 +136,11 @@ def listener_still_since(mark: ProgressMark | None, now: datetime, settings: Hea
         return None
     still, heard = now - mark.changed_at, now - mark.seen_at
     return mark.changed_at if still >= settings.listener_grace and heard <= settings.listener_grace else None
+
+
+def listens(mark: ProgressMark | None, now: datetime, settings: HealingSettings) -> bool:
+    """Whether the runner says, and said lately, that it has no worker: a listener that logs its retries moves for ever."""
+    return mark is not None and stage_of(mark.mark) in LISTENER_STAGES and now - mark.seen_at <= settings.listener_grace
 
 
 def guest_of(mark: ProgressMark | None, now: datetime, settings: HealingSettings) -> tuple[GuestSaid, timedelta]:

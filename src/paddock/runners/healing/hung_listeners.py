@@ -14,7 +14,7 @@ from collections import Counter
 from datetime import datetime, timedelta
 
 from paddock.base.logs import get_logger
-from paddock.clients.github import Conflict, NotFound, RunnerPlace
+from paddock.clients.github import Conflict
 from paddock.kube.builtin import Pod
 from paddock.kube.reader import FreshReader
 from paddock.runners.api.settings import HealingSettings
@@ -126,29 +126,16 @@ class HungListeners:
         """Whether GitHub has no such runner any more: it had none, or took it away now."""
         if seen.facts.runner_row is RunnerRow.ABSENT:
             return True
-        owner, _, repository = (seen.session.repository if seen.session is not None else seen.repository).partition("/")
-        if seen.github_runner is None or seen.installation_id is None:
+        if seen.github_runner is None or seen.place is None:
             return False
         try:
-            await self._remove(RunnerPlace(seen.installation_id, owner), repository, seen)
+            await self._github.remove_runner(seen.place, seen.github_runner.runner_id)
         except Conflict:
             self._well[seen.uid] = seen.facts.now
             pass_report.refuse(f"Pod {seen.name}: its runner has just been given a job")
             return False
         _LOG.warning("a runner that hangs was unregistered", pod=seen.name, runner=seen.runner_name)
         return True
-
-    async def _remove(self, place: RunnerPlace, repository: str, seen: PodObservation) -> None:
-        """Where it is listed: at the organisation, or at the repository where there is no organisation."""
-        assert seen.github_runner is not None
-        wanted = seen.github_runner.runner_id
-        for where in (place, RunnerPlace(place.installation_id, place.owner, repository)):
-            try:
-                listed = await self._github.runners(where)
-            except NotFound:
-                continue
-            if any(runner.runner_id == wanted and runner.name == seen.runner_name for runner in listed):
-                await self._github.remove_runner(where, wanted)
 
     async def _put_back(self, job: Job, verdict: Dismiss, pass_report: PassReport) -> bool:
         sentence = f"job {job.job_id} of {job.repository} ({job.pool}) was put back into the line: {verdict.sentence}"

@@ -15,7 +15,6 @@ from paddock.clients.github import (
     GitHub,
     GitHubError,
     GitHubJob,
-    GitHubRunner,
     NotFound,
     Priority,
     RateLimited,
@@ -23,7 +22,10 @@ from paddock.clients.github import (
     Unauthenticated,
 )
 from paddock.runners.healing.pass_report import PassReport
-from paddock.runners.healing.verdicts.job import JobSaid, RunnerSaid
+from paddock.runners.healing.runner_lists import RunnerLists
+from paddock.runners.healing.verdicts.job import JobSaid
+from paddock.runners.ledger import Ledger
+from paddock.runners.ledger.registrations import Registration
 
 __all__ = ["GitHubAnswer", "Inquiry", "Questions"]
 
@@ -53,8 +55,9 @@ class GitHubAnswer:
 class Inquiry:
     """What one worker remembers from pass to pass."""
 
-    def __init__(self, github: GitHub, clock: Clock, priority: Priority = Priority.VERIFY) -> None:
+    def __init__(self, github: GitHub, ledger: Ledger, clock: Clock, priority: Priority = Priority.VERIFY) -> None:
         self.github = github
+        self.ledger = ledger
         self.priority = priority
         self.clock = clock
         self.asked: dict[int, datetime] = {}
@@ -96,8 +99,7 @@ class Questions:
         self._held: dict[int, str] = {}
         self._silent: dict[int, int] = {}
         self._answering: dict[tuple[int, str], bool] = {}
-        self._runners: dict[RunnerPlace, dict[str, GitHubRunner] | None] = {}
-        self._nowhere: set[RunnerPlace] = set()
+        self.runners = RunnerLists(inquiry.github, inquiry.ledger, self._unlisted, self._may_list)
 
     async def job(self, installation_id: int | None, repository: str, job_id: int) -> GitHubAnswer:
         """What GitHub says about a job."""
@@ -132,71 +134,24 @@ class Questions:
         self._answering[installation_id, repository] = True
         return GitHubAnswer(JobSaid(job.status), job)
 
-    async def runner(self, installation_id: int | None, repository: str, name: str | None) -> RunnerSaid:
-        """Whether a runner of that name is online, by a complete list of the place where it must be registered."""
-        if installation_id is None or "/" not in repository or not name:
-            return RunnerSaid.UNKNOWN
-        places = await self.places(installation_id, repository, name)
-        if places is None:
-            return RunnerSaid.UNKNOWN
-        if not places:
-            return RunnerSaid.ABSENT
-        ((_, found),) = places
-        return RunnerSaid.ONLINE if found.online or found.busy else RunnerSaid.OFFLINE
+    async def registration(
+        self, account_id: int, runner_name: str | None, repository: str, about: str
+    ) -> Registration | None:
+        """Where a runner is registered; None, with a line in the report, where nobody can be asked about it."""
+        found = None
+        if runner_name:
+            found = await self._inquiry.ledger.registrations.of_runner(account_id, runner_name, repository)
+        if found is None:
+            self._pass_report.refuse(f"{about}: no installation to ask GitHub about its runner with")
+        return found
 
-    async def places(
-        self, installation_id: int, repository: str, name: str
-    ) -> tuple[tuple[RunnerPlace, GitHubRunner], ...] | None:
-        """Where a runner of that name is registered: one place, or none by complete lists of both places where it may be.
+    def _may_list(self, place: RunnerPlace) -> bool:
+        if (held := self._held.get(place.installation_id)) is not None:
+            self._pass_report.refuse(held)
+        return held is None
 
-        None: not to be had. The repository is asked only where the organisation does not list it: pools may register there,
-        and a place that refuses us the list gave us no runner either.
-        """
-        place, runners = await self.runners(installation_id, repository)
-        if runners is None:
-            return None
-        if name in runners:
-            return ((place, runners[name]),)
-        if place.repository:
-            return ()
-        place = RunnerPlace(installation_id, place.owner, repository.partition("/")[2])
-        runners = await self._listed(place)
-        if runners is None:
-            return () if place in self._nowhere else None
-        return ((place, runners[name]),) if name in runners else ()
-
-    async def runners(
-        self, installation_id: int, repository: str
-    ) -> tuple[RunnerPlace, dict[str, GitHubRunner] | None]:
-        """The place where runners for this repository are registered, and all of them by name; None: not to be had.
-
-        That is the organisation; where GitHub knows none of that name or refuses us its list, the repository itself, as with
-        minting.
-        """
-        owner, _, name = repository.partition("/")
-        place = RunnerPlace(installation_id, owner)
-        runners = await self._listed(place)
-        if place in self._nowhere:
-            place = RunnerPlace(installation_id, owner, name)
-            runners = await self._listed(place)
-            if place in self._nowhere:
-                self._pass_report.refuse(f"GitHub knows neither {owner} nor {repository}: no list of runners")
-        return place, runners
-
-    async def _listed(self, place: RunnerPlace) -> dict[str, GitHubRunner] | None:
-        if place not in self._runners:
-            self._runners[place] = None
-            if place.installation_id in self._held:
-                self._pass_report.refuse(self._held[place.installation_id])
-                return None
-            try:
-                runners = await self._inquiry.github.runners(place)
-                self._runners[place] = {runner.name: runner for runner in runners}
-            except (NotFound, Forbidden):
-                self._nowhere.add(place)
-            except GitHubError as error:
-                self._trouble(place.installation_id, f"runners of {place.path}", error)
-        return self._runners[place]
+    def _unlisted(self, place: RunnerPlace, error: GitHubError) -> None:
+        self._trouble(place.installation_id, f"runners of {place.path}", error)
 
     async def _repository_answers(self, installation_id: int, repository: str) -> bool:
         """Whether GitHub shows us this repository's jobs at all, so that a 404 is about one of them."""

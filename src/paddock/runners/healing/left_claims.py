@@ -33,7 +33,7 @@ class LeftClaims:
     def __init__(self, ledger: Ledger, github: GitHub, settings: HealingSettings, clock: Clock) -> None:
         self._ledger = ledger
         self._github = github
-        self._inquiry = Inquiry(github, clock)
+        self._inquiry = Inquiry(github, ledger, clock)
         self._settings = settings
         self._clock = clock
         self.every = min(settings.every, _OFTEN)
@@ -108,8 +108,7 @@ class LeftClaims:
 
     async def _is_gone(self, claim: HeldPod, questions: Questions, pass_report: PassReport) -> bool:
         """Whether GitHub has no runner of this claim any more, or takes it away now."""
-        session = await self._ledger.sessions.of_pod(claim.pod_uid)
-        dismissed = await dismiss_claim(claim, session, self._ledger, self._github, questions, pass_report)
+        dismissed = await dismiss_claim(claim, self._github, questions, pass_report)
         return dismissed is Dismissed.GONE
 
 

@@ -56,7 +56,7 @@ class MissingPods:
         self._ledger = ledger
         self._reader = FreshReader(client)
         self._github = github
-        self._inquiry = Inquiry(github, clock)
+        self._inquiry = Inquiry(github, ledger, clock)
         self._settings = settings
         self._clock = clock
         self._namespace = namespace
@@ -88,7 +88,7 @@ class MissingPods:
         now = self._clock.now()
         why = f"Pod {held.pod_name} is gone"
         minted = claim is not None and claim.state == "running"
-        free = not minted or await self._runner_gone(claim, session, self._inquiry.aside(pass_report), pass_report)
+        free = not minted or await self._runner_gone(claim, self._inquiry.aside(pass_report), pass_report)
         # It is gone, so that it ended no later than now: the moment in a deleted Pod has the grace in it that it was given.
         at = min(ended_at or now, now)
         stopped = await self._ledger.recovery.pod_stopped(pod_uid, at, by=BY, why=why, minted=free)
@@ -162,10 +162,8 @@ class MissingPods:
                         "there_after_all", f"Pod {claim.pod_name} was missing from lists, and is there", pass_report
                     )
                     continue
-                if claim.state == "running":
-                    session = await self._ledger.sessions.of_pod(claim.pod_uid)
-                    if not await self._runner_gone(claim, session, questions, pass_report):
-                        continue
+                if claim.state == "running" and not await self._runner_gone(claim, questions, pass_report):
+                    continue
                 why = f"Pod {claim.pod_name} has been missing since {_at(claim.missing_since)}"
                 ended = await self._ledger.recovery.release_missing([claim], by=BY, why=why)
                 if ended:
@@ -207,16 +205,14 @@ class MissingPods:
                     pass_report.done(self._session_heal(session, "missing from complete lists"))
         return [], max(0, len(absent) - _SESSIONS_AT_ONCE)
 
-    async def _runner_gone(
-        self, claim: HeldPod | None, session: Session | None, questions: Questions, pass_report: PassReport
-    ) -> bool:
+    async def _runner_gone(self, claim: HeldPod | None, questions: Questions, pass_report: PassReport) -> bool:
         """Whether no runner of this claim can come online any more: the VM of a Pod that was deleted by force may live on.
 
         An account without an installation is handed no job, so that its slots hold nobody up: there the Pod's word counts.
         """
         if claim is None or claim.runner_name is None:
             return True
-        dismissed = await dismiss_claim(claim, session, self._ledger, self._github, questions, pass_report)
+        dismissed = await dismiss_claim(claim, self._github, questions, pass_report)
         return dismissed in (Dismissed.GONE, Dismissed.NOBODY)
 
     async def _ended_at(self, session: Session, absent_since: datetime) -> datetime:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from msgspec import structs
 
 from paddock.base.clock import Clock
-from paddock.clients.github import GitHub, GitHubError, GitHubJob, GitHubRunner, NotFound, RunnerPlace
+from paddock.clients.github import GitHub, GitHubError, GitHubJob, GitHubRunner, RunnerPlace
 from paddock.kube.builtin import Pod
 from paddock.kube.reader import FreshReader
 from paddock.runners.api import ACCOUNT_LABEL, OWNER_LABEL, POOL_LABEL, RUNNER_LABEL
@@ -23,6 +23,7 @@ from paddock.runners.healing.facts import (
     left_by_its_dispatcher,
     life_of,
     listener_still_since,
+    listens,
     machine_of,
     moves_of,
     poller_of,
@@ -31,6 +32,8 @@ from paddock.runners.healing.facts import (
     runner_of,
 )
 from paddock.runners.healing.pod_snapshot import CountPods, PodSnapshot
+from paddock.runners.healing.runner_lists import RunnerLists
+from paddock.runners.healing.verdicts.pod import waits_past_deadline
 from paddock.runners.healing.verdicts.pod_facts import (
     HandedFact,
     HeldFact,
@@ -45,11 +48,6 @@ from paddock.runners.healing.verdicts.pod_facts import (
 from paddock.runners.ledger import Completion, Fence, HeldPod, Ledger, ProgressMark, Session
 
 __all__ = ["PodObservation", "PodObserver", "count_pods", "list_runner_pods", "pool_of"]
-
-_RunnerLists = dict[RunnerPlace, dict[str, GitHubRunner] | None]
-"""What each place at GitHub lists, read once in a pass; None where it could not be read."""
-_NOWHERE: dict[str, GitHubRunner] = {}
-"""The list of a place that does not exist. By itself it says nothing: the runner is registered elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +69,8 @@ class PodObservation(_Entries):
     completion: Completion | None = None
     github_job: GitHubJob | None = None
     github_runner: GitHubRunner | None = None
+    place: RunnerPlace | None = None
+    """Where that runner is listed."""
     installation_id: int | None = None
     repository: str = ""
 
@@ -137,6 +137,7 @@ class PodObserver:
         self._namespace = namespace
         gap = timedelta(seconds=3 * settings.every)
         self._unseen = Streaks(gap)
+        self._absent = Streaks(gap)
         self._stuck = Streaks(gap)
 
     async def of_all(self, pods: Iterable[Pod]) -> list[PodObservation]:
@@ -149,8 +150,9 @@ class PodObserver:
         fences = {fence.pod_uid: fence for fence in await ledger.fences.standing()}
         marks = await ledger.progress.of_pods(uids)
         self._unseen.keep_only(uids)
+        self._absent.keep_only(uids)
         self._stuck.keep_only(uids)
-        rows: _RunnerLists = {}
+        lists = RunnerLists(self._github, ledger)
         found: list[PodObservation] = []
         for pod in pods:
             uid = pod.metadata.uid
@@ -159,7 +161,7 @@ class PodObserver:
             if session is None and uid not in claims and handed_perhaps:
                 session = await ledger.sessions.of_pod(uid)
             entries = _Entries(claim=claims.get(uid), session=session, fence=fences.get(uid), mark=marks.get(uid))
-            found.append(await self._seen(pod, entries, rows))
+            found.append(await self._seen(pod, entries, lists))
         return found
 
     async def of_one(self, name: str, uid: str, *, claimed: bool = False) -> PodObservation | None:
@@ -177,10 +179,13 @@ class PodObserver:
         session = await ledger.sessions.of_pod(uid)
         mark = (await ledger.progress.of_pods([uid])).get(uid)
         return await self._seen(
-            pod, _Entries(claim=claim, session=session, fence=fence, mark=mark), {}, claimed=claimed
+            pod,
+            _Entries(claim=claim, session=session, fence=fence, mark=mark),
+            RunnerLists(self._github, ledger),
+            claimed=claimed,
         )
 
-    async def _seen(self, pod: Pod, entries: _Entries, rows: _RunnerLists, *, claimed: bool = False) -> PodObservation:
+    async def _seen(self, pod: Pod, entries: _Entries, lists: RunnerLists, *, claimed: bool = False) -> PodObservation:
         now = self._clock.now()
         claim, session, fence, mark = entries.claim, entries.session, entries.fence, entries.mark
         uid = pod.metadata.uid
@@ -203,6 +208,7 @@ class PodObserver:
             handed_at=session.started_at if session is not None else None if claim is None else claim.claimed_at,
             moves=moves,
             still_since=still_since,
+            listens=listens(mark, now, self._settings),
             listener_still_since=listener_still_since(mark, now, self._settings),
         )
         seen = PodObservation(pod=pod, facts=facts, claim=claim, session=session, fence=fence, mark=mark)
@@ -210,11 +216,17 @@ class PodObserver:
             return await self._forgotten(seen) if facts.assigned else seen
         self._stuck.broken(uid)
         still = facts.moves is not MovesFact.MOVING or facts.listener_still_since is not None
+        # Of one whose listener alone moves GitHub must still know; past its deadline, because most have a worker by then.
+        still = still or (facts.listens and waits_past_deadline(facts, self._settings))
         held = facts.held in (HeldFact.NONE, HeldFact.FENCE, HeldFact.DISPLACED)
         if facts.life is PodLife.ALIVE and still and (held or (claimed and facts.held is HeldFact.RUNNING)):
-            return await self._asked(seen, rows)
-        self._unseen.broken(uid)
+            return await self._asked(seen, lists)
+        self._not_asked(uid)
         return seen
+
+    def _not_asked(self, uid: str) -> None:
+        self._unseen.broken(uid)
+        self._absent.broken(uid)
 
     async def _forgotten(self, seen: PodObservation) -> PodObservation:
         """Assigned, and neither claim nor session: does the ledger remember how that came about?"""
@@ -233,28 +245,32 @@ class PodObserver:
             stuck_since=stuck_since,
         )
 
-    async def _asked(self, seen: PodObservation, rows: _RunnerLists) -> PodObservation:
+    async def _asked(self, seen: PodObservation, lists: RunnerLists) -> PodObservation:
         """What GitHub says about the runner's job and, unless that is at work, about the runner itself."""
         account = seen.session.account_id if seen.session is not None else seen.claim.account_id if seen.claim else 0
-        enrolled = await self._ledger.accounts.get(account)
         job_id, runner_name = seen.job_id, seen.runner_name
-        if enrolled is None or enrolled.installation_id is None or job_id is None or not runner_name:
-            self._unseen.broken(seen.uid)
-            return seen
-        known = await self._ledger.jobs.get(job_id)
+        known = None if job_id is None else await self._ledger.jobs.get(job_id)
         repository = known.repository if known is not None else seen.session.repository if seen.session else ""
+        registration = None
+        if runner_name:
+            registration = await self._ledger.registrations.of_runner(account, runner_name, repository)
+        if registration is None or job_id is None:
+            self._not_asked(seen.uid)
+            return seen
         completion = await self._ledger.jobs.completion(job_id)
-        github_job = await self._job(enrolled.installation_id, repository, job_id)
-        # The runner is registered where its own job is, which may be another repository than the executed job's.
-        home = (seen.session.repository if seen.session is not None else "") or repository
-        row, runner = await self._row(enrolled.installation_id, home, runner_name, rows)
-        if row is None:
-            row = RunnerRow.UNKNOWN if await self._others_work(account, seen.uid) else RunnerRow.ABSENT
+        github_job = await self._job(registration.installation_id, repository, job_id)
+        standing = await lists.standing(registration)
+        row = standing.row
         unseen_since = None
         if row in (RunnerRow.ABSENT, RunnerRow.OFFLINE):
             unseen_since = self._unseen.seen(seen.uid, seen.facts.now)
         else:
             self._unseen.broken(seen.uid)
+        absent_since = None
+        if row is RunnerRow.ABSENT:
+            absent_since = self._absent.seen(seen.uid, seen.facts.now)
+        else:
+            self._absent.broken(seen.uid)
         said, executor = job_of(github_job, runner_name)
         seen = _with(
             seen,
@@ -269,21 +285,16 @@ class PodObserver:
             job_over_at=None if github_job is None else github_job.completed_at,
             runner_row=row,
             unseen_since=unseen_since,
+            absent_since=absent_since,
         )
         return replace(
             seen,
             completion=completion,
             github_job=github_job,
-            github_runner=runner,
-            installation_id=enrolled.installation_id,
+            github_runner=standing.runner,
+            place=standing.place,
+            installation_id=registration.installation_id,
             repository=repository,
-        )
-
-    async def _others_work(self, account_id: int, uid: str) -> bool:
-        """Whether the ledger knows of another runner of the account that is at a job: an empty list contradicts it."""
-        return any(
-            claim.account_id == account_id and claim.pod_uid != uid and claim.executing_since is not None
-            for claim in await self._ledger.claims.all()
         )
 
     async def _job(self, installation_id: int, repository: str, job_id: int) -> GitHubJob | None:
@@ -293,39 +304,6 @@ class PodObserver:
             return await self._github.job(installation_id, repository, job_id)
         except GitHubError:
             return None  # not known, whatever the reason: a 404 alone proves nothing, either
-
-    async def _row(
-        self, installation_id: int, repository: str, name: str, rows: _RunnerLists
-    ) -> tuple[RunnerRow | None, GitHubRunner | None]:
-        """The runner in complete lists of every place where it can be registered; None where all of them are empty, UNKNOWN where
-        there is no such place.
-
-        An empty list looks the same as one that lost everything, so by itself it is no evidence: it counts only where the
-        ledger knows of no other runner that should be in it.
-        """
-        owner, _, short = repository.partition("/")
-        if not short:
-            return RunnerRow.UNKNOWN, None
-        listed_any = exists = False
-        for place in (RunnerPlace(installation_id, owner), RunnerPlace(installation_id, owner, short)):
-            if place not in rows:
-                try:
-                    rows[place] = {runner.name: runner for runner in await self._github.runners(place)}
-                except NotFound:
-                    rows[place] = _NOWHERE  # no organisation of that name: then it is registered in the other place
-                except GitHubError:
-                    rows[place] = None
-            listed = rows[place]
-            if listed is None:
-                return RunnerRow.UNKNOWN, None
-            if (runner := listed.get(name)) is not None:
-                if runner.busy:
-                    return RunnerRow.BUSY, runner
-                return (RunnerRow.IDLE if runner.online else RunnerRow.OFFLINE), runner
-            listed_any, exists = listed_any or bool(listed), exists or listed is not _NOWHERE
-        if not exists:
-            return RunnerRow.UNKNOWN, None
-        return (RunnerRow.ABSENT if listed_any else None), None
 
 
 def _with(seen: PodObservation, **more: object) -> PodObservation:

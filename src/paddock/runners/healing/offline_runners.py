@@ -4,40 +4,31 @@ GitHub drops an unused single-job runner by itself after a day; until then it st
 thousands of them slow that list down for everybody.
 """
 
-import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from paddock.base.clock import Clock
-from paddock.clients.github import GitHub, GitHubRunner, RunnerPlace
+from paddock.clients.github import Forbidden, GitHub, GitHubRunner, NotFound, RunnerPlace
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import PLAUSIBLE_FROM
-from paddock.runners.healing.inquiry import Inquiry
+from paddock.runners.healing.inquiry import Inquiry, Questions
 from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.pod_snapshot import CountPods, PodSnapshot
+from paddock.runners.healing.runner_lists import possible_places
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import Ledger, Session
-from paddock.runners.ledger.unconfirmed import SeenRepository
+from paddock.runners.ledger.registrations import Registration, is_marked
 
-__all__ = ["OfflineRunners", "PoolNames", "is_ours"]
-
-PoolNames = Callable[[], Awaitable[Collection[str]]]
-"""The names of our pools: a runner is named after its Pod, and a Pod after its pool."""
-
-_MINTED = re.compile(r"-[0-9a-f]{8}$")
-
-
-def is_ours(name: str, pools: Collection[str]) -> bool:
-    """Whether a runner's name is one that we give: pool, Pod's own part, and eight digits of a mint."""
-    return _MINTED.search(name) is not None and any(name.startswith(f"{pool}-") for pool in pools)
+__all__ = ["OfflineRunners"]
 
 
 class OfflineRunners:
     """Kind `offline_runner`.
 
     Proof: a complete list (G) shows it offline and idle, twice, `offline_grace` apart and never otherwise in between; its
-    name is of a session that has ended (P), or one that we would give and that no session and no claim knows, so that it
-    was minted and never handed out; its Pod is not alive (K). Sightings are remembered by this process alone.
+    name is of a session that has ended (P), or carries this installation's mark and no session and no claim knows it, so that
+    it was minted and never handed out; its Pod is not alive (K). A runner that is only named like ours is somebody else's.
+    Sightings are remembered by this process alone.
     """
 
     name = "offline_runners"
@@ -47,36 +38,34 @@ class OfflineRunners:
         ledger: Ledger,
         github: GitHub,
         pods: CountPods,
-        pools: PoolNames,
         settings: HealingSettings,
         clock: Clock,
     ) -> None:
         self._ledger = ledger
         self._github = github
         self._pods = pods
-        self._pools = pools
         self._settings = settings
         self._clock = clock
-        self._inquiry = Inquiry(github, clock)
+        self._inquiry = Inquiry(github, ledger, clock)
         self._seen: dict[tuple[RunnerPlace, int], datetime] = {}
         self.every = settings.every
 
     async def heal(self) -> Report:
         pass_report = PassReport(self._settings)
-        repositories = await self._ledger.unconfirmed.repositories(self._clock.now() - timedelta(days=1))
-        if not repositories:
+        registrations = await self._ledger.registrations.since(self._clock.now() - timedelta(days=1))
+        if not registrations:
             return pass_report.report()
         # Lists at GitHub before the ledger and the Pods: a runner minted after its list was read is not in it.
         questions = self._inquiry.begin(pass_report, ())
         places: dict[RunnerPlace, tuple[set[int], list[GitHubRunner]]] = {}
         unread: set[str] = set()
-        for seen in repositories:
-            place, runners = await questions.runners(seen.installation_id, seen.repository)
-            if runners is None:
-                unread.add(_owner(seen))
+        for registration in registrations:
+            if (read := await _read(registration, questions)) is None:
+                unread |= {place.owner for place in possible_places(registration)}
             else:
-                places.setdefault(place, (set(), list(runners.values())))[0].add(seen.account_id)
-        pools = await self._pools()
+                place, runners = read
+                places.setdefault(place, (set(), runners))[0].add(registration.account_id)
+        mark = await self._ledger.registrations.mark()
         snapshot = await self._pods()
         if snapshot.empty and any(runner.online for _, runners in places.values() for runner in runners):
             pass_report.refuse(
@@ -92,7 +81,7 @@ class OfflineRunners:
         for place, (accounts, runners) in places.items():
             if not pass_report.stopped:
                 with pass_report.item(f"runners of {place.path}"):
-                    await self._place(place, accounts, runners, pools, snapshot, observations, pass_report)
+                    await self._place(place, accounts, runners, mark, snapshot, observations, pass_report)
         self._seen = observations
         return pass_report.report()
 
@@ -101,7 +90,7 @@ class OfflineRunners:
         place: RunnerPlace,
         accounts: Collection[int],
         runners: Collection[GitHubRunner],
-        pools: Collection[str],
+        mark: str,
         snapshot: PodSnapshot,
         observations: dict[tuple[RunnerPlace, int], datetime],
         pass_report: PassReport,
@@ -109,7 +98,7 @@ class OfflineRunners:
         names = [runner.name for runner in runners]
         sessions = await self._ledger.unconfirmed.sessions_by_runner(accounts, names)
         held = await self._ledger.unconfirmed.held_runners(accounts, names)
-        ours = [runner for runner in runners if runner.name in sessions or is_ours(runner.name, pools)]
+        ours = [runner for runner in runners if runner.name in sessions or is_marked(runner.name, mark)]
         pass_report.looked += len(ours)
         if len(ours) >= PLAUSIBLE_FROM and not sessions:
             pass_report.refuse(f"this ledger knows none of {len(ours)} runners of {place.path}: is it the right one?")
@@ -160,5 +149,12 @@ def _may_live(session: Session | None, snapshot: PodSnapshot) -> bool:
     return session is not None and (session.ended_at is None or session.pod_uid in snapshot.alive)
 
 
-def _owner(seen: SeenRepository) -> str:
-    return seen.repository.partition("/")[0]
+async def _read(registration: Registration, questions: Questions) -> tuple[RunnerPlace, list[GitHubRunner]] | None:
+    """The list in which such a runner stands: of its place, or of the first of the possible ones that shows us its own."""
+    for place in possible_places(registration):
+        listed = await questions.runners.of(place)
+        if isinstance(listed, dict):
+            return place, list(listed.values())
+        if not isinstance(listed, (NotFound, Forbidden)):
+            return None
+    return None

@@ -27,6 +27,7 @@ from paddock.runners.healing.verdicts.job import (
     RunningJobFacts,
     judge_running,
 )
+from paddock.runners.healing.verdicts.pod_facts import RunnerRow
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import HeldPod, Job, Ledger, Moved, ProgressMark, Session
 
@@ -71,7 +72,7 @@ class OrphanedJobs:
         self._settings = settings
         self._clock = clock
         self._github = github
-        self._inquiry = Inquiry(github, clock)
+        self._inquiry = Inquiry(github, ledger, clock)
         self.every = min(settings.every, _OFTEN)
 
     async def heal(self) -> Report:
@@ -190,7 +191,7 @@ class OrphanedJobs:
             and not (case.executing and not view.pod_gone)
         ):
             # Only now is the runner itself worth a list: it is the last thing that could keep the job from waiting again.
-            view = replace(view, runner=await questions.runner(case.installation_id, job.repository, job.runner_name))
+            view = replace(view, runner=await self._runner(case, questions))
             verdict = judge_running(view, self._settings)
         if verdict.action is not Action.KEEP:
             await self._act(case, view, answer, verdict, questions, pass_report)
@@ -242,18 +243,29 @@ class OrphanedJobs:
 
     async def _is_gone(self, case: _Case, questions: Questions, pass_report: PassReport) -> bool:
         job = case.job
-        dismissed = await dismiss(
-            self._github,
-            questions,
-            pass_report,
-            about=f"job {job.job_id}",
-            installation_id=case.installation_id,
-            repository=job.repository,
-            runner_name=job.runner_name,
-        )
+        about = f"job {job.job_id}"
+        registration = await questions.registration(job.account_id, job.runner_name, job.repository, about)
+        dismissed = await dismiss(self._github, questions, pass_report, about=about, registration=registration)
         return dismissed is Dismissed.GONE
 
+    @staticmethod
+    async def _runner(case: _Case, questions: Questions) -> RunnerSaid:
+        job = case.job
+        registration = await questions.registration(
+            job.account_id, job.runner_name, job.repository, f"job {job.job_id}"
+        )
+        if registration is None:
+            return RunnerSaid.UNKNOWN
+        return _SAID[(await questions.runners.standing(registration)).row]
 
+
+_SAID: Mapping[RunnerRow, RunnerSaid] = {
+    RunnerRow.UNKNOWN: RunnerSaid.UNKNOWN,
+    RunnerRow.ABSENT: RunnerSaid.ABSENT,
+    RunnerRow.OFFLINE: RunnerSaid.OFFLINE,
+    RunnerRow.IDLE: RunnerSaid.ONLINE,
+    RunnerRow.BUSY: RunnerSaid.ONLINE,
+}
 _DONE: Mapping[Action, str] = {Action.REQUEUE: "put back into the line", Action.SETTLE: "settled"}
 
 

@@ -11,7 +11,7 @@ from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.verdicts.job import Action, JobVerdict, QueuedJobFacts, judge_queued
 from paddock.runners.healing.worker import Healed, Report
 from paddock.runners.ledger import Execution, Job, Ledger, Moved, NewJob
-from paddock.runners.ledger.scale_sets import is_scale_set_job
+from paddock.runners.ledger.scale_sets import may_act_on
 from paddock.runners.ledger.unconfirmed import SeenRepository
 
 __all__ = ["Announce", "LongQueued", "UnheardJobs"]
@@ -48,7 +48,7 @@ class LongQueued:
         self._settings = settings
         self._clock = clock
         # The line is asked about with what proofs of leaks leave over: those give Macs back.
-        self._inquiry = Inquiry(github, clock, Priority.CLEAN_UP)
+        self._inquiry = Inquiry(github, ledger, clock, Priority.CLEAN_UP)
         self.every = settings.every
 
     async def heal(self) -> Report:
@@ -123,11 +123,13 @@ class LongQueued:
     async def _is_elsewhere(self, job: Job, answer: GitHubAnswer) -> bool:
         """Every runner of ours has its session before it can be given a job, so that one without is none."""
         name = answer.job.runner_name if answer.job is not None else None
-        if job.status != "unserved" or not name:
+        if not name:
             return False
         session = await self._ledger.overview.runner(job.account_id, name)
+        if session is None:
+            return job.status == "unserved"
         # A scale set's runner has the same job under the set's own number: bound to this one, that one would wait again.
-        return session is None or is_scale_set_job(session.job_id)
+        return not may_act_on(session.job_id, job.job_id)
 
     async def _act(self, job: Job, answer: GitHubAnswer, verdict: JobVerdict) -> bool:
         by, found = f"healing/{self.name}", answer.job
@@ -154,7 +156,7 @@ class LongQueued:
                     started_at=found.started_at or self._clock.now(),
                     by=by,
                 )
-                return execution is not Execution.FINISHED
+                return execution not in (Execution.FINISHED, Execution.OTHER_SOURCE)
             case _:
                 moved = await self._ledger.jobs.settle(
                     job.job_id,

@@ -18,7 +18,6 @@ from paddock.kube.events import EventRecorder
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.reader import FreshReader
 from paddock.kube.store import CacheChange
-from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings, HealingSettings
 from paddock.runners.healing.healer import Healer
 from paddock.runners.healing.hung_listeners import HungListeners
@@ -111,7 +110,7 @@ class HealingService:
             Redelivery(ledger, {"github": github} if given.webhooks else {}, settings, clock),
             OrphanServiceAccounts(client, settings, clock, namespace=namespace, metrics=metrics),
             ImmortalPods(client, settings, clock, namespace=namespace, metrics=metrics),
-            OfflineRunners(ledger, github, self._count, self._pool_names, settings, clock),
+            OfflineRunners(ledger, github, self._count, settings, clock),
         )
 
     async def run(self) -> None:
@@ -141,7 +140,3 @@ class HealingService:
         ]
         last = max((moment for moment in ended if moment is not None), default=pod.metadata.deletion_timestamp)
         await self.healer.pod_gone(pod.metadata.uid, name=pod.metadata.name, ended_at=last)
-
-    async def _pool_names(self) -> Collection[str]:
-        listed = await self._fresh.list(RunnerPool, self._settings.namespace)
-        return [pool.metadata.name for pool in listed.items]

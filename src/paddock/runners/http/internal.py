@@ -122,6 +122,8 @@ class Load(Struct, frozen=True):
     held: int = 0
     unminted: int = 0
     executing: int = 0
+    too_old: int = 0
+    too_old_since: datetime | None = None
 
     @classmethod
     def of(cls, signals: PoolSignals) -> "Load":

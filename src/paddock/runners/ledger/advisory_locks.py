@@ -11,6 +11,7 @@ from typing import LiteralString
 
 import psycopg
 
+from paddock.base.tasks import to_its_end
 from paddock.runners.ledger.database import Connection, Database
 from paddock.runners.ledger.errors import LedgerUnavailableError
 
@@ -50,13 +51,13 @@ class AdvisoryLocks:
         self._mine.add(name)
         try:
             async with self._line() as connection:
-                if not await _told(connection, TAKE, name):
-                    yield False
-                    return
+                mine = True  # until the database says no: it may give the turn to one who is cancelled meanwhile
                 try:
-                    yield True
+                    mine = await to_its_end(_told(connection, TAKE, name))
+                    yield mine
                 finally:
-                    await _given_back(connection, name)
+                    if mine:
+                        await to_its_end(_given_back(connection, name))
         finally:
             self._mine.discard(name)
 

@@ -46,11 +46,11 @@ SELECT FROM jobs WHERE job_id IN (SELECT job_id FROM claims WHERE pod_uid = ANY 
 """
 COMMIT = """
 -- commit_claims: each for itself, one account's setbacks after the other's
-SELECT said.uid, commit_claim(said.uid, said.generation, said.runner_name, true, said.by,
-                              'runner ' || said.runner_name || ' was minted', %(now)s)
+SELECT said.uid, commit_claim_at(said.uid, said.generation, said.runner_name, said.place, said.by,
+                                 'runner ' || said.runner_name || ' was minted', %(now)s)
 FROM (
-    SELECT said.* FROM unnest(%(uids)s::text[], %(generations)s::bigint[], %(runner_names)s::text[], %(by)s::text[])
-        AS said (uid, generation, runner_name, by)
+    SELECT said.* FROM unnest(%(uids)s::text[], %(generations)s::bigint[], %(runner_names)s::text[], %(places)s::text[],
+                              %(by)s::text[]) AS said (uid, generation, runner_name, place, by)
     LEFT JOIN claims c ON c.pod_uid = said.uid LEFT JOIN jobs j ON j.job_id = c.job_id
     ORDER BY c.account_id, j.repository
 ) said
@@ -113,6 +113,7 @@ class _Minted(NamedTuple):
     pod_uid: str
     generation: int
     runner_name: str
+    place: str | None
     by: str
 
 
@@ -160,15 +161,19 @@ class Claims:
         of_pod = {answer.pod_uid: answer for answer in answers}
         return [of_pod[pod.uid] for pod in pods]
 
-    async def commit(self, claim: Claim | HeldPod, runner_name: str, *, by: str = "dispatch") -> None:
+    async def commit(
+        self, claim: Claim | HeldPod, runner_name: str, *, place: str | None = None, by: str = "dispatch"
+    ) -> None:
         """The runner is minted: claim and job become running, and the session opens, in one transaction.
+
+        `place` is where GitHub registered it; its list alone will say whether the runner is there.
 
         After this, and only after this, answer the Pod. StaleClaimError or JobGoneError means that the runner must not be
         handed out, and nothing was changed. Repeating it after a lost answer is safe.
         """
         if not runner_name:
             raise InvalidEntryError("runner_name is empty: give the name that the runner was minted with")
-        answer = await self._confirming.ask(_Minted(claim.pod_uid, claim.generation, runner_name, by))
+        answer = await self._confirming.ask(_Minted(claim.pod_uid, claim.generation, runner_name, place, by))
         if answer == "stale":
             raise StaleClaimError(f"claim {claim.generation} of Pod {claim.pod_name} is not current any more")
         if answer == "job_gone":
@@ -249,11 +254,12 @@ class Claims:
             return [_answer(row) for row in await cursor.fetchall()]
 
     async def _confirm_many(self, minted: Sequence[_Minted]) -> list[str]:
-        uids, generations, runner_names, by = (list(column) for column in zip(*minted, strict=True))
+        uids, generations, runner_names, places, by = (list(column) for column in zip(*minted, strict=True))
         params = {
             "uids": uids,
             "generations": generations,
             "runner_names": runner_names,
+            "places": places,
             "by": by,
             "now": self._clock.now(),
         }

@@ -9,12 +9,12 @@ from typing import Any, Final, LiteralString, TypeVar, cast
 import msgspec
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
+from paddock.base import dsn
 from paddock.base.clock import Clock
-from paddock.base.dsn import problem_of_dsn
+from paddock.base.dsn import connect, line_options, notice_our_end, problem_of_dsn
 from paddock.base.migrations import migrate
 from paddock.base.refusals import Refusals
 from paddock.runners.ledger.errors import (
@@ -43,15 +43,6 @@ CUT_OFF = """
 -- people_may_be_cut_off
 SELECT set_config('statement_timeout', %s, true)
 """
-_LOST: Final = {
-    "connect_timeout": 5,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 10_000,
-}
-"""A server that vanishes without a word (a failover, a cut line) is noticed within seconds. By its defaults the system would
-keep a statement waiting for two hours, and whoever made it: a pass of healing has no deadline of its own."""
 _RACES: Final = ("40", "55P03")
 """Two that wanted the same: the loser tries again, and nothing is wrong with the database."""
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -98,23 +89,19 @@ def make_pool(conninfo: str, *, schema: str, size: int = 8, timeout: float = 10.
         await connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
         # Admission counts after it locked, and must see who came before: whatever the server's own default may be.
         await connection.execute("SET default_transaction_isolation TO 'read committed'")
+        await notice_our_end(connection)
 
     return _LifoPool(
         conninfo,
+        connection_class=dsn.Connection,
         min_size=min(2, size),
         max_size=size,
         timeout=timeout,
-        kwargs={"autocommit": True, "application_name": "paddock-ledger", **_unless_told(conninfo)},
+        kwargs={"autocommit": True, "application_name": "paddock-ledger", **line_options(conninfo)},
         configure=configure,
         open=False,
         name="ledger",
     )
-
-
-def _unless_told(conninfo: str) -> dict[str, int]:
-    """What the DSN itself says about a lost server counts."""
-    said = conninfo_to_dict(conninfo)
-    return {name: value for name, value in _LOST.items() if name not in said}
 
 
 async def prepare(conninfo: str, *, schema: str, clock: Clock) -> tuple[int, ...]:
@@ -122,7 +109,7 @@ async def prepare(conninfo: str, *, schema: str, clock: Clock) -> tuple[int, ...
     _check_schema(schema)
     _check_conninfo(conninfo)
     try:
-        async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as connection:
+        async with await connect(conninfo, application_name="paddock-ledger-migration") as connection:
             name = sql.Identifier(schema)
             # Asked first, so that a role that may use the schema but create none can start a prepared ledger.
             cursor = await connection.execute("SELECT to_regnamespace(%s) IS NULL", [schema])

@@ -16,6 +16,7 @@ __all__ = [
     "JOB",
     "JOBS_CONCERNED",
     "LOCK",
+    "MINTED_FOR",
     "QUEUED",
     "REQUEUE",
     "RUNNING",
@@ -26,6 +27,10 @@ __all__ = [
 LOCK = """
 -- lock_job: orders everything that is said about one job
 SELECT pg_advisory_xact_lock(job_lock_key(%s))
+"""
+MINTED_FOR = """
+-- job_of_runner: what the runner of this name was minted for
+SELECT job_id FROM sessions WHERE account_id = %s AND runner_name = %s AND job_id IS NOT NULL
 """
 INSERT = """
 -- insert_job: nothing happens if the job is known or has finished

@@ -25,6 +25,7 @@ from paddock.runners.ledger.job_statements import (
     JOB,
     JOBS_CONCERNED,
     LOCK,
+    MINTED_FOR,
     QUEUED,
     REQUEUE,
     RUNNING,
@@ -44,6 +45,7 @@ from paddock.runners.ledger.rows import (
     Moved,
     NewJob,
 )
+from paddock.runners.ledger.scale_sets import may_act_on
 
 __all__ = ["Jobs"]
 
@@ -97,6 +99,9 @@ class Jobs:
 
         A claim that was made for another job is bound to this one, and that other job waits again; a claim that was made
         for this job, by another runner, keeps its Pod and has no job. All of it or nothing.
+
+        A runner acts on rows of its own source alone. GitHub gives a scale set's runner no job but one that its queue announced,
+        under a number of ours: bound to a row that a webhook announced, its claim would lose the job that it really runs.
         """
         _check(job)
         now = self._clock.now()
@@ -104,6 +109,8 @@ class Jobs:
         requeued: str | None = None
         async with self._database.transaction() as connection:
             await connection.execute(LOCK, [job.job_id])
+            if await _of_other_source(connection, job.job_id, job.account_id, runner_name):
+                return Execution.OTHER_SOURCE
             key = {"job_id": job.job_id, "account_id": job.account_id, "runner_name": runner_name}
             await connection.execute(SESSION_EXECUTES, {**key, "started_at": started_at, "ended_at": None})
             if await fetch_one(connection, Completion, COMPLETION, [job.job_id]) is not None:
@@ -167,6 +174,8 @@ class Jobs:
         another runner than ours was minted for. If that claim was made for a job that did not run, that job waits again,
         because a runner executes only once. Give `job` where the pool is known, so that a job heard of only now gets its
         row; without it the completion alone is kept, which is enough to keep the job from being queued later.
+
+        What a runner of the other source is said to have finished is over here as `elsewhere`, and no claim ends with it.
         """
         now = self._clock.now()
         # GitHub says null where nothing ran, for example for a job that was cancelled while it waited.
@@ -175,6 +184,9 @@ class Jobs:
         ended: list[Ended] = []
         async with self._database.transaction() as connection:
             await connection.execute(LOCK, [job_id])
+            if runner_name is not None and await _of_other_source(connection, job_id, account_id, runner_name):
+                words["why"] = f"runner {runner_name} has it, under the number of another source"
+                runner_name, conclusion = None, "elsewhere"
             end = {
                 **words,
                 "job_id": job_id,
@@ -305,6 +317,12 @@ class Jobs:
         values |= {"status": status, "conclusion": conclusion, "started_at": started_at, "completed_at": completed_at}
         values |= {"runner_name": runner_name, "now": self._clock.now(), "by": by, "why": why}
         return (await connection.execute(INSERT, values)).rowcount == 1
+
+
+async def _of_other_source(connection: Connection, job_id: int, account_id: int, runner_name: str) -> bool:
+    """Whether this runner of ours was minted for a job of the other source: a scale set's queue, or webhooks."""
+    minted = await (await connection.execute(MINTED_FOR, [account_id, runner_name])).fetchone()
+    return minted is not None and not may_act_on(minted[0], job_id)
 
 
 def _check(job: NewJob) -> None:

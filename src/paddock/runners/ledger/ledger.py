@@ -33,10 +33,12 @@ from paddock.runners.ledger.overview import Overview
 from paddock.runners.ledger.precedence import PrecedenceList
 from paddock.runners.ledger.progress import Progress
 from paddock.runners.ledger.recovery import Recovery
+from paddock.runners.ledger.registrations import Registrations
 from paddock.runners.ledger.rerouting import Rerouting
 from paddock.runners.ledger.rewind import Rewind
 from paddock.runners.ledger.runner_logs import RunnerLogs
 from paddock.runners.ledger.runner_troubles import RunnerTroubles
+from paddock.runners.ledger.runner_versions import RunnerVersions
 from paddock.runners.ledger.samples import Samples
 from paddock.runners.ledger.scale_sets import ScaleSetRows
 from paddock.runners.ledger.sessions import Sessions
@@ -78,6 +80,7 @@ class Ledger:
         self.jobs = Jobs(database, clock, self.notifications)
         self.claims = Claims(database, clock, rng, self.notifications)
         self.sessions = Sessions(database, clock)
+        self.registrations = Registrations(database, rng)
         self.fences = Fences(database, clock)
         self.scale_sets = ScaleSetRows(database, clock, rng)
         self.assignments = Assignments(database)
@@ -88,11 +91,12 @@ class Ledger:
         self.unconfirmed = UnconfirmedClaims(database, clock, self.notifications)
         self.rerouting = Rerouting(database, clock, self.notifications)
         self.transitions = Transitions(database)
-        self.signals = Signals(database, clock)
         self.overview = Overview(database, clock)
         self.ended_jobs = EndedJobs(database, clock)
         self.progress = Progress(database, clock)
         self.runner_troubles = RunnerTroubles(database, clock)
+        self.runner_versions = RunnerVersions(database, clock)
+        self.signals = Signals(database, clock, self.runner_versions)
         self.runner_logs = RunnerLogs(database, clock)
         self.heals = Heals(database, clock)
         self.history = History(database)

@@ -18,6 +18,7 @@ from psycopg import sql
 
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
+from paddock.base.dsn import connect
 from paddock.base.logs import get_logger
 from paddock.runners.ledger.database import Database
 from paddock.runners.ledger.errors import LedgerUnavailableError
@@ -115,9 +116,7 @@ class Listener:
         failures = 0
         while True:
             try:
-                connection = await psycopg.AsyncConnection.connect(
-                    self._conninfo, autocommit=True, connect_timeout=5, application_name="paddock-ledger-listener"
-                )
+                connection = await connect(self._conninfo, application_name="paddock-ledger-listener")
                 async with connection:
                     await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
                     failures = 0

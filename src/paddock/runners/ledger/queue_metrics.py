@@ -127,7 +127,13 @@ class QueueCollector(Collector):
             "Claims that are held: being minted, handed out and not heard of yet, executing a job.",
             labels=["pool", "state"],
         )
+        too_old = GaugeMetricFamily(
+            "paddock_runners_too_old",
+            "Runners in a row that GitHub called too old for it, of a pool in which none has got a job since.",
+            labels=["pool"],
+        )
         for pool, signals in sorted(self.signals.items()):
+            too_old.add_metric([pool], signals.too_old)
             oldest.add_metric([pool], self._oldest(pool))
             jobs.add_metric([pool, "dispatchable"], signals.queued)
             jobs.add_metric([pool, "withheld"], signals.withheld)
@@ -137,7 +143,7 @@ class QueueCollector(Collector):
             claims.add_metric([pool, "minting"], signals.unminted)
             claims.add_metric([pool, "handed"], signals.claimed - signals.unminted - signals.executing)
             claims.add_metric([pool, "executing"], signals.executing)
-        yield from (oldest, jobs, claims)
+        yield from (oldest, jobs, claims, too_old)
         if self.unserved is not None:
             unserved = GaugeMetricFamily("paddock_queue_unserved_jobs", "Jobs with labels that no pool offers.")
             unserved.add_metric([], self.unserved)

@@ -78,6 +78,7 @@ class Execution(StrEnum):
     MISMATCH = "mismatch"  # one of ours, minted for another job: that other job waits again
     UNKNOWN_RUNNER = "unknown_runner"  # none that holds a claim
     FINISHED = "finished"  # the job is over already
+    OTHER_SOURCE = "other_source"  # one of a scale set, while a webhook announced this row, or the other way round
 
 
 class Account(Struct, frozen=True):
@@ -293,6 +294,8 @@ class Session(Struct, frozen=True, kw_only=True):
     end_reason: str | None
     job_started_at: datetime | None
     job_ended_at: datetime | None
+    place: str | None = None
+    """Where its runner was registered, as GitHub's API names it; None where a release before did not keep it."""
     last_lines: str | None = None
     """What the runner printed last, where it ended under its job."""
 

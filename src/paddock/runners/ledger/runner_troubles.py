@@ -36,6 +36,9 @@ WITH young AS (
       AND end_reason NOT LIKE 'the Pod ended with exit code 0%%'
       AND CASE WHEN job_ended_at IS NULL THEN ended_at < %(told)s ELSE job_ended_at > ended_at END
     UNION ALL
+    SELECT 'runner_too_old', pod_name, ended_at, '' FROM young
+    WHERE ended_at > %(since)s AND executed_job_id IS NULL AND end_reason LIKE 'the Pod ended with exit code 7 (%%'
+    UNION ALL
     SELECT 'still_in_job', s.pod_name, p.changed_at, '' FROM progress p JOIN sessions s USING (pod_uid)
     WHERE p.seen_at > %(heard)s AND p.changed_at < %(still)s AND p.mark LIKE '%% running'
       AND s.ended_at IS NULL AND s.executed_job_id IS NOT NULL

@@ -25,6 +25,7 @@ __all__ = [
     "Source",
     "SourceState",
     "is_scale_set_job",
+    "may_act_on",
 ]
 
 FIRST_JOB_ID: Final = 4_503_599_627_370_496
@@ -36,6 +37,15 @@ SourceState = Literal["Starting", "Listening", "Conflict", "Lost", "Refused", "S
 def is_scale_set_job(job_id: int | None) -> bool:
     """Whether the number is one of ours, which GitHub does not know."""
     return job_id is not None and job_id >= FIRST_JOB_ID
+
+
+def may_act_on(minted_for: int | None, job_id: int) -> bool:
+    """Whether a runner that was minted for one job may be what runs, or ran, the other.
+
+    GitHub gives a scale set's runner no job but one that its queue announced, which stands here under a number of ours; a row
+    under GitHub's own number is another's, or the same job once more.
+    """
+    return minted_for is None or is_scale_set_job(minted_for) == is_scale_set_job(job_id)
 
 
 class LeaseLostError(LedgerError):

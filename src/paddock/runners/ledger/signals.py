@@ -2,10 +2,12 @@
 
 from datetime import datetime, timedelta
 
+import msgspec
 from msgspec import Struct
 
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database
+from paddock.runners.ledger.runner_versions import RunnerVersions
 
 __all__ = ["InLine", "PoolSignals", "Signals"]
 
@@ -148,19 +150,26 @@ class PoolSignals(Struct, frozen=True):
     unminted: int = 0
     executing: int = 0
     """Of the claims: not minted yet, and heard to execute a job; the others were handed a runner and wait."""
+    too_old: int = 0
+    too_old_since: datetime | None = None
+    """Runners in a row that GitHub called too old for it, none of which got a job."""
 
 
 class Signals:
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, versions: RunnerVersions) -> None:
         self._database = database
         self._clock = clock
+        self._versions = versions
 
     async def of_pool(self, pool: str) -> PoolSignals:
         """The pool's load; zeros for one that the ledger does not know."""
         params = {"pool": pool, "now": self._clock.now(), "longest": _LONGEST_JOB}
         signals = await self._database.row(PoolSignals, SIGNALS, params)
         assert signals is not None  # aggregates without GROUP BY give one row
-        return signals
+        refused = await self._versions.of_pool(pool)
+        if refused is None:
+            return signals
+        return msgspec.structs.replace(signals, too_old=refused.pods, too_old_since=refused.since)
 
     async def unserved(self) -> int:
         """How many jobs that are meant for us carry labels that no pool offers; of the others, `rerouting.unsure`."""

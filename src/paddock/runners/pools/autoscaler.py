@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from paddock.base.clock import Clock
+from paddock.base.clock import Clock, rfc3339
 from paddock.base.logs import get_logger
 from paddock.kube.builtin import Node
 from paddock.kube.client import Client
@@ -46,7 +46,10 @@ log = get_logger("autoscaler")
 
 AUTOSCALED = "Autoscaled"
 """The condition that says how many Pods are wanted, and why."""
+RUNNER_VERSION = "RunnerVersion"
+"""The condition that says that GitHub calls the pool's runners too old; there is none while it does not."""
 EVERY = 5.0
+_VERSION_EVERY = 60.0
 _SIGNALS_KEPT = 4.0
 """Below `EVERY`, so that a pass sees its own pool anew, and pools of one fleet do not ask for each other all the time."""
 _WHEN_CHANGED = 0.5
@@ -96,7 +99,9 @@ class Autoscaler:
         if pool is None or pool.metadata.deletion_timestamp is not None or not pool.spec.autoscaling.enabled:
             self._forget(request, pool)
             if pool is not None and pool.metadata.deletion_timestamp is None:
-                await self._save(pool, self._with_windows(pool, _said_nothing(pool.status), self._windows_of(pool)))
+                status = self._with_windows(pool, _said_nothing(pool.status), self._windows_of(pool))
+                await self._save(pool, await self._with_version(pool, status))
+                return RequeueAfter(_VERSION_EVERY)
             return Done()
         try:
             return await self._scale(pool)
@@ -131,7 +136,8 @@ class Autoscaler:
         # Only what was written is remembered: a write that failed is decided anew, and no cooldown is cut short by it.
         self._memories[pool.metadata.uid] = decided.memory
         self._outlooks[key_of(pool)] = Outlook(want, decided.replicas, signals)
-        await self._save(pool, self._with_windows(pool, self._status(pool, signals, decided), windows))
+        status = self._with_windows(pool, self._status(pool, signals, decided), windows)
+        await self._save(pool, await self._with_version(pool, status))
         return RequeueAfter(EVERY)
 
     # What the fleet gives
@@ -201,6 +207,16 @@ class Autoscaler:
             status = replace(status, last_scale_down_at=now.replace(microsecond=0))
         return status
 
+    async def _with_version(self, pool: RunnerPool, status: RunnerPoolStatus) -> RunnerPoolStatus:
+        """The status with what the ledger knows of the runners' version; as it is while the ledger cannot be asked."""
+        try:
+            said = runner_version(pool, await self._signals_of(pool))
+        except RetirementUnavailableError:
+            return status
+        if said is None:
+            return replace(status, conditions=without_condition(status.conditions, RUNNER_VERSION))
+        return replace(status, conditions=set_condition(status.conditions, said, self._clock.now()))
+
     def _windows_of(self, pool: RunnerPool) -> Schedule:
         return schedule(pool.spec.autoscaling, self._clock.now())
 
@@ -239,6 +255,18 @@ class Autoscaler:
 
 def _share_a_fleet(one: RunnerPool, other: RunnerPool) -> bool:
     return (one.spec.os, one.spec.fleet_selector) == (other.spec.os, other.spec.fleet_selector)
+
+
+def runner_version(pool: RunnerPool, signals: PoolSignals) -> Condition | None:
+    """What GitHub says of the version of the pool's runners, where it refuses it. Pure."""
+    if not signals.too_old or signals.too_old_since is None:
+        return None
+    since = rfc3339(signals.too_old_since)
+    text = (
+        f"GitHub has called {signals.too_old} runners of image {pool.spec.image} too old since {since}, and none has got a job: "
+        "one at a time is tried, within a quarter of an hour; put a newer runner into the image"
+    )
+    return Condition(type=RUNNER_VERSION, status="False", reason="RunnerTooOld", message=text)
 
 
 def _condition(status: Literal["True", "False"], reason: str, message: str) -> Condition:

@@ -13,6 +13,7 @@ from paddock.runners.pools.pod_predicates import (
     drain_since,
     marked,
     operator_drained,
+    pulls,
     scheduled_at,
     stalled_since,
     terminal,
@@ -86,6 +87,8 @@ def _overdue(draft: Draft, pod: Pod, node: Node | None) -> None:
         allowed = max(limit, settings.cold_start) if cold else limit
         if pod.status.phase == "Running" and node is not None and unready_since(node) is not None:
             return  # nobody can tell how it is: what becomes of it is the question of its Node
+        if cold and node is not None and unready_since(node) is None and pulls(pod):
+            return  # an image may take hours, and another Pod would wait for the same
         # A VM that lost its way to dispatch has the same time again, from then on.
         began = max(bound, vm_unready_since(pod) or bound) if pool.spec.os == "darwin" else bound
         if draft.passed(began + allowed):

@@ -38,6 +38,7 @@ __all__ = [
     "of_pool",
     "operator_drained",
     "os_of",
+    "pulls",
     "scheduled_at",
     "seats_asked",
     "stale",
@@ -150,6 +151,13 @@ def unready_since(pod: Pod) -> datetime | None:
 def starting(pod: Pod, os: str) -> bool:
     """On its way to being warm, bound or not: it holds a place among those that may start at once."""
     return alive(pod) and not busy(pod) and not warm(pod, os)
+
+
+def pulls(pod: Pod) -> bool:
+    """Its image is being pulled, and gets on: its agent ends a pull that does not, and says so by another reason."""
+    runner = _status(pod, RUNNER)
+    waiting = runner.state.waiting if runner is not None else None
+    return waiting is not None and waiting.reason == "ImagePulling"
 
 
 def failed_to_start(pod: Pod) -> bool:

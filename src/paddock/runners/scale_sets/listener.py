@@ -15,7 +15,7 @@ import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.base.tasks import end
+from paddock.base.tasks import end, to_its_end
 from paddock.clients.github import errors as github
 from paddock.clients.github.contract import RunnerPlace
 from paddock.clients.github.scaleset import QueueMessage, QueueSession, ScaleSet, ScaleSets
@@ -58,11 +58,10 @@ class Listener:
     """Listens until the source is retired, it is cancelled, or the lease is another's (LeaseLostError). Nothing of GitHub's
     is raised.
 
-    `pool` gives the pool as it is now, None once it is gone; `wanted` says whether it asks for this source still. One that no
-    pool asks for is retired: what was assigned is served to its end, nothing more is asked for, and then the set goes.
-    `clash` says why the pool's jobs could be another pool's, too: while it does, nothing is asked for. `gone` says whether
-    another pool is known not to exist any more. A pool that is changed changes its set, at the latest with the next look at
-    the capacity.
+    `pool` gives the pool as it is now, None once it is gone; `wanted` says whether it asks for this source still. A source that no
+    pool asks for is retired: its assigned jobs are served, no more are asked for, and then the set goes. `clash` says why the
+    pool's jobs could be another pool's, too: while it does, nothing is asked for. `gone` says whether another pool is known not
+    to exist any more. A pool that is changed changes its set, at the latest when the capacity is read again.
     """
 
     def __init__(
@@ -123,13 +122,10 @@ class Listener:
                 await self._clock.sleep(min(15.0, 2.0 ** min(failures, 4)))
 
     async def close(self) -> None:
-        """End the session and give the lease back, as far as both can be reached: others need not wait for our silence.
-
-        A session that could not be closed, our own or the one before ours, stays in the row: only by its id can the next
-        listener close it.
+        """End the session and give the lease back, as far as both can be reached. A session that could not be closed, our own or
+        the one before ours, stays in the row: only by its id can the next listener close it.
         """
-        known = self._known_sessions()
-        left = known[0] if known else ""
+        left = next(iter(self._known_sessions()), "")
         with suppress(github.GitHubError, TimeoutError):
             async with asyncio.timeout(_CLOSING):
                 if self._source.scale_set_id is not None:
@@ -193,12 +189,12 @@ class Listener:
             # Perhaps GitHub lets nobody close what another process opened. Whether it stands still, the opening of the next one says.
             log.info("a session could not be closed", pool=self._source.pool, why=error.message)
         try:
-            session = await self._github.open_session(self.place, number, self._name)
+            # Cancelled meanwhile, we wait for the answer: whoever closes us then knows the session, and closes it.
+            session = await to_its_end(self._open_session(number), patience=_CLOSING)
         except github.NotFound:
             # It was there a moment ago, so this is no refusal: the next round looks the set up, and makes it if it must.
             raise github.Unavailable("the scale set is gone; it is looked up again") from None
         # Died here: nobody knows the session's id, and GitHub refuses another until it has given this one up.
-        self._session = session
         try:
             await self._set.record(session_id=session.session_id, session_since=self._clock.now())
         except LeaseLostError:
@@ -208,6 +204,10 @@ class Listener:
             raise
         await self._heard(session.statistics.total_assigned_jobs, session.statistics.total_running_jobs)
         return session
+
+    async def _open_session(self, scale_set_id: int) -> QueueSession:
+        self._session = await self._github.open_session(self.place, scale_set_id, self._name)
+        return self._session
 
     def _known_sessions(self) -> list[str]:
         """What may stand at GitHub: our own, recorded or not, and what the row had before."""

@@ -250,6 +250,8 @@ class Listeners:
     async def _stop(self, keys: Sequence[SourceKey]) -> None:
         listeners = [self._tasks.pop(key) for key in keys]
         for _, task in listeners:
+            task.cancel()  # all at once: each may wait for an answer of GitHub's
+        for _, task in listeners:
             await end(task)
         await asyncio.gather(*(listener.close() for listener, _ in listeners), return_exceptions=True)
 

@@ -1,11 +1,12 @@
 """What the simulated cloud rents out: server types, images and prices, close to those of the real one."""
 
 import random
+from collections.abc import Iterable
 
 from paddock.base.rng import new_uuid
 from paddock.simulator.cloud.state import Image, Offer
 
-__all__ = ["default_images", "default_offers"]
+__all__ = ["default_images", "default_offers", "fast_types", "label_of"]
 
 _GIGABIT = 1_000_000_000
 _M1_AND_M2 = ["M1-M", "M2-M", "M2-L"]
@@ -26,6 +27,11 @@ _IMAGES: tuple[tuple[str, str, str, str, list[str], bool], ...] = (
     ("fedora-asahi-remix", "Linux", "42", "None", ["M2-L-ASAHI"], True),
 )
 
+_WORDS = {"macos": "macOS", "devos": "DevOS"}
+# As recorded: an image that is not a type's own is put on it by a delivery of an hour, but for the M2.
+_FAST = frozenset({"M2-M", "M2-L", "M2-L-ASAHI"})
+_FAST_WITH = frozenset({("macos-sequoia-15.6", "M4-S")})
+
 # type, product, CPU, cores, GHz x10, memory GB, disk GB, GPU, up to 10 Gb/s, cents an hour, euros a month, stock
 _OFFERS: tuple[tuple[str, str, str, int, int, int, int, int, bool, int, int, int], ...] = (
     ("M1-M", "Mac Mini M1 - M", "Apple M1", 8, 32, 8, 256, 8, False, 11, 75, 2),
@@ -38,6 +44,15 @@ _OFFERS: tuple[tuple[str, str, str, int, int, int, int, int, bool, int, int, int
 )
 
 
+def label_of(image: str) -> str:
+    """As people read it: `macOS Tahoe 26.3`."""
+    return " ".join(_WORDS.get(word, word.capitalize()) for word in image.split("-"))
+
+
+def fast_types(image: str, server_types: Iterable[str]) -> list[str]:
+    return [each for each in server_types if each in _FAST or (image, each) in _FAST_WITH]
+
+
 def default_images(rng: random.Random) -> dict[str, Image]:
     """The image list, oldest first, by id."""
     images: dict[str, Image] = {}
@@ -47,7 +62,8 @@ def default_images(rng: random.Random) -> dict[str, Image]:
             name=name,
             family=family,
             version=version,
-            label=name.replace("macos", "macOS").replace("devos", "DevOS").replace("-", " "),
+            label=label_of(name),
+            fast_for=fast_types(name, server_types),
             is_beta=is_beta,
             xcode_version=xcode,
             server_types=list(server_types),

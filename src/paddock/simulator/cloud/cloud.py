@@ -12,7 +12,7 @@ from paddock.base.clock import Clock
 from paddock.base.rng import new_uuid
 from paddock.base.secrets import Secret
 from paddock.clients.scaleway.settings import ScalewaySettings
-from paddock.simulator.cloud.catalogue import default_images, default_offers
+from paddock.simulator.cloud.catalogue import default_images, default_offers, fast_types, label_of
 from paddock.simulator.cloud.catalogue_api import CatalogueApi
 from paddock.simulator.cloud.faults import CloudFaults, Fault
 from paddock.simulator.cloud.front import AuditEntry, CloudFront
@@ -277,9 +277,10 @@ class SimulatedCloud:
             name=name,
             family=family,
             version=version,
-            label=name,
+            label=label_of(name),
             is_beta=is_beta,
             server_types=list(self.state.offers),
+            fast_for=fast_types(name, self.state.offers),
         )
         self.state.images[image.id] = image
         return image

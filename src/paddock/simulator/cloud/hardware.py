@@ -93,9 +93,8 @@ class Hardware:
         return host
 
     def start_order(self, host: Host, now: datetime) -> None:
-        # Another image than the type's default has to be installed first, which takes as long as a reinstall.
-        default = self.state.offers[host.type].default_image
-        seconds = self.state.behaviour.order if host.image == default else self._install_seconds()
+        behaviour, default = self.state.behaviour, self.state.offers[host.type].default_image
+        seconds = behaviour.order if host.image == default else behaviour.order_of_another_image
         self._begin(host, "starting", now, seconds)
         host.delivered = False
         host.authorized_keys = self.project_keys(host.project_id)

@@ -27,12 +27,13 @@ Activity = Literal["starting", "rebooting", "reinstalling"]
 class CloudBehaviour(msgspec.Struct, kw_only=True):
     """How the cloud behaves when nothing is wrong, and which of its known shapes it shows. Durations are in seconds.
 
-    Delays of hardware (`order`, `reboot`, `reinstall`, `diagnostic`, the sealed windows) are divided by `speed`. The
+    Delays of hardware (`order…`, `reboot`, `reinstall`, `diagnostic`, the sealed windows) are divided by `speed`. The
     billing floor is not: it is a date that people read.
     """
 
     speed: float = 1.0
     order: float = 135.0
+    order_of_another_image: float = 3600.0
     reboot: float = 106.0
     reinstall: tuple[float, float] = (720.0, 1080.0)
     diagnostic: float = 20.0
@@ -59,6 +60,8 @@ class Image(msgspec.Struct, kw_only=True):
     is_beta: bool = False
     xcode_version: str = ""
     server_types: list[str] = msgspec.field(default_factory=list)
+    fast_for: list[str] = msgspec.field(default_factory=list)
+    """The types that are delivered with it at once; with others a delivery takes an hour."""
     tags: list[str] = msgspec.field(default_factory=lambda: ["macos", "apple", "apple-license"])
     retired: bool = False
 

@@ -18,7 +18,7 @@ def server_json(state: CloudState, host: Host, *, sealed: bool) -> dict[str, Any
     """One server. Sealed, as in the answer of every mutation, it shows no credentials."""
     vnc = f"vnc://{host.ssh_username}:{quote(host.password, safe='')}@{host.ip}:{host.vnc_port}"
     return {
-        "applied_runner_configuration_ids": [],
+        "applied_runner_configuration_ids": [host.id] if host.runner_mode else [],
         "commitment": {"cancelled": False, "type": host.commitment},
         "created_at": moment_json(host.created_at),
         "deletable_at": moment_json(host.deletable_at),
@@ -47,7 +47,9 @@ def server_json(state: CloudState, host: Host, *, sealed: bool) -> dict[str, Any
 
 
 def image_json(image: Image, *, embedded: bool = False) -> dict[str, Any]:
-    supported = [{"fast_delivery_available": True, "server_type": name} for name in image.server_types]
+    supported = [
+        {"fast_delivery_available": name in image.fast_for, "server_type": name} for name in image.server_types
+    ]
     return {
         "compatible_server_types": image.server_types,
         "description": "",

@@ -7,7 +7,13 @@ from paddock.base.clock import Clock
 from paddock.simulator.errors import SimulationError
 from paddock.simulator.github.job_queue import JobQueue
 from paddock.simulator.github.places import Places
-from paddock.simulator.github.state import SimulatedAccount, SimulatedGroup, SimulatedRepository
+from paddock.simulator.github.state import (
+    PERMISSIONS,
+    PERSONAL_PERMISSIONS,
+    SimulatedAccount,
+    SimulatedGroup,
+    SimulatedRepository,
+)
 from paddock.simulator.github.webhooks import Webhooks
 
 __all__ = ["Accounts"]
@@ -37,7 +43,10 @@ class Accounts:
         self, login: str, kind: Literal["Organization", "User"], repositories: Iterable[str]
     ) -> SimulatedAccount:
         state = self._state
-        account = SimulatedAccount(id=state.fresh_id(3), login=login, kind=kind, installation_id=state.fresh_id(5))
+        permissions = dict(PERMISSIONS if kind == "Organization" else PERSONAL_PERMISSIONS)
+        account = SimulatedAccount(
+            id=state.fresh_id(3), login=login, kind=kind, installation_id=state.fresh_id(5), permissions=permissions
+        )
         state.accounts[login.lower()] = account
         for name in repositories:
             self.add_repository(f"{login}/{name}")

@@ -86,8 +86,8 @@ class GitHubBehaviour(msgspec.Struct, kw_only=True):
     """A new set keeps its name as its only label, and the answer is 200 all the same (GHES before 3.21)."""
     labels_fixed: bool = False
     """A set keeps the labels that it was made with: a change of them is answered with 200 and not made."""
-    crossed_siblings: bool = False
-    """The first runner of a set is given the last of its waiting jobs, and so on: rarely the one that it was minted for."""
+    dealt: dict[str, int] | None = None
+    """The job that a runner of a set is given, by the runner's name; any other runner of a set waits. None: whichever is next."""
     early_completion: bool = False
     """The queue says that a job is over as soon as it has started, while its runner works on."""
     silent_cancel: bool = False

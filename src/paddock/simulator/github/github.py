@@ -84,6 +84,7 @@ class SimulatedGitHub:
         self._former_clients: list[httpx2.AsyncClient] = []
         self._webhooks = Webhooks(self.state, clock, rng, self.faults)
         self._queue = JobQueue(self.state, clock, rng, self._announce, self._woken.set)
+        self.deal = self._queue.deal
         self.scale_sets = ScaleSetQueue(self.state, self._queue, clock)
         scale_sets_api = ScaleSetsApi(self._queue, self.scale_sets, clock, rng)
         handlers = {

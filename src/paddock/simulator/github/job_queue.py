@@ -6,7 +6,7 @@ Nothing runs in the background: every read and every change first settles what h
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -219,18 +219,29 @@ class JobQueue:
         if job.status != "queued" or job.offered_to or (job.scale_set_id and job.assigned_at is None):
             return
         self._ready[job.id] = None
-        if fitting := self._register.fitting(job):
+        fitting = [each for each in self._register.fitting(job) if self._may_have(self.state.runners[each], job)]
+        if fitting:
             self._make_offer(job, self.state.runners[self._rng.choice(fitting)], now)
+
+    def deal(self, jobs: Mapping[str, int]) -> None:
+        """From now on each runner of a set, by its name, is given this job; those that wait already, at once."""
+        self.state.behaviour.dealt, now = dict(jobs), self._clock.now()
+        for runner in [one for one in self.state.runners.values() if one.name in jobs and not one.job_id]:
+            self._seek(runner, now)
+
+    def _may_have(self, runner: SimulatedRunner, job: SimulatedJob) -> bool:
+        dealt = self.state.behaviour.dealt
+        return dealt is None or not runner.scale_set_id or dealt.get(runner.name) == job.id
 
     def _seek(self, runner: SimulatedRunner, now: datetime) -> None:
         """Offer the oldest waiting job that fits to a runner that has nothing to do."""
         if not runner.online or runner.busy or runner.removed or runner.delisted or runner.deaf:
             return
         offered = lowered(runner.labels)
-        for job_id in self._in_order(runner):
+        for job_id in self._ready:
             job = self.state.jobs[job_id]
             repository = self.state.repository(job.repository)
-            if job.scale_set_id != runner.scale_set_id:
+            if job.scale_set_id != runner.scale_set_id or not self._may_have(runner, job):
                 continue
             if job.offered_to or repository is None or not self.sees(runner.place, runner.group_id, repository):
                 continue
@@ -238,15 +249,6 @@ class JobQueue:
                 self._make_offer(job, runner, now)
                 return
         self._register.idle(runner)
-
-    def _in_order(self, runner: SimulatedRunner) -> Iterable[int]:
-        """Waiting jobs, the oldest first; with crossed siblings the first runner of a set gets the last of its jobs, and so on."""
-        if not self.state.behaviour.crossed_siblings or not runner.scale_set_id:
-            return self._ready
-        there = [one for one in self.state.runners.values() if one.scale_set_id == runner.scale_set_id]
-        place = sorted(one.id for one in there if not one.busy and not one.removed).index(runner.id)
-        last_first = list(reversed(self._ready))
-        return [*last_first[place:], *last_first[:place]]
 
     def _make_offer(self, job: SimulatedJob, runner: SimulatedRunner, now: datetime) -> None:
         self._register.not_idle(runner)

@@ -43,6 +43,8 @@ _OPERATIONS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
         ("DELETE", "close_queue_session", rf"{_SETS}/(?P<scale_set_id>\d+)/sessions/(?P<session_id>[^/]+)"),
         ("GET", "poll_messages", r"/broker/queue/(?P<session_id>[^/]+)"),
         ("DELETE", "delete_message", r"/broker/queue/(?P<session_id>[^/]+)/(?P<message_id>\d+)"),
+        ("GET", "find_agents", r"/broker/rest/_apis/distributedtask/pools/0/agents"),
+        ("GET", "get_agent", r"/broker/rest/_apis/distributedtask/pools/0/agents/(?P<runner_id>\d+)"),
         ("DELETE", "delete_agent", r"/broker/rest/_apis/distributedtask/pools/0/agents/(?P<runner_id>\d+)"),
         ("GET", "list_groups", r"/orgs/(?P<org>[^/]+)/actions/runner-groups"),
         ("GET", "get_repository", r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)"),
@@ -83,6 +85,8 @@ SCALE_SET_OPERATIONS = frozenset(
         "close_queue_session",
         "poll_messages",
         "delete_message",
+        "find_agents",
+        "get_agent",
         "delete_agent",
     }
 )

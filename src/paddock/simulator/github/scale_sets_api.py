@@ -16,7 +16,7 @@ from paddock.simulator.github.access import GitHubCall, permitted, repository_of
 from paddock.simulator.github.job_queue import JobQueue
 from paddock.simulator.github.requests import GitHubApiRequest, json_answer
 from paddock.simulator.github.scale_sets import ScaleSetQueue
-from paddock.simulator.github.state import ServiceToken, SimulatedAccount, SimulatedScaleSet
+from paddock.simulator.github.state import ServiceToken, SimulatedAccount, SimulatedRunner, SimulatedScaleSet
 from paddock.simulator.service.pause import pause
 from paddock.simulator.service.response import ServiceResponse
 
@@ -34,6 +34,8 @@ class _RefusedError(Exception):
 
 
 _SHORTEST_HOLD = 1.0
+_JWT_HEAD = base64.urlsafe_b64encode(b'{"typ":"JWT","alg":"RS256"}').decode().rstrip("=")
+"""GitHub's own: official clients read the token for its end, and refuse one that names no algorithm."""
 
 
 class ScaleSetsApi:
@@ -55,6 +57,8 @@ class ScaleSetsApi:
             "close_queue_session": self._close,
             "acquire_jobs": self._acquire,
             "mint_in_scale_set": self._mint,
+            "find_agents": self._find_agents,
+            "get_agent": self._get_agent,
             "delete_agent": self._delete_agent,
         }
 
@@ -145,7 +149,7 @@ class ScaleSetsApi:
         del parts, now
         group = _number(request.query.get("runnerGroupId", ""), 1)
         found = self._sets.find(place, group, request.query.get("name", ""))
-        shown = [] if found is None else [self._shown(found)]
+        shown = [] if found is None else [self._shown(found, request)]
         return json_answer(200, {"count": len(shown), "value": shown})
 
     def _create(self, request: GitHubApiRequest, parts: dict[str, str], place: str, now: datetime) -> ServiceResponse:
@@ -156,13 +160,16 @@ class ScaleSetsApi:
             raise _RefusedError(404, "RunnerGroupNotFoundException", f"No runner group {group}")
         if self._sets.find(place, group, name) is not None:
             raise _RefusedError(400, "RunnerScaleSetExistsException", f"The runner scale set {name} already exists.")
-        made = self._sets.create(place, name, group, [label["name"] for label in fields.get("labels", [])])
+        labels = {label["name"]: label.get("type", "System") for label in fields.get("labels", [])}
+        made = self._sets.create(place, name, group, labels)
+        made.created_on, made.setting = now, dict(fields.get("RunnerSetting") or {})
+        made.label_types = labels
         self._sets.adopt_waiting(now)
-        return json_answer(200, self._shown(made), effect=True)
+        return json_answer(200, self._shown(made, request), effect=True)
 
     def _get(self, request: GitHubApiRequest, parts: dict[str, str], place: str, now: datetime) -> ServiceResponse:
-        del request, now
-        return json_answer(200, self._shown(self._set(parts, place)))
+        del now
+        return json_answer(200, self._shown(self._set(parts, place), request))
 
     def _update(self, request: GitHubApiRequest, parts: dict[str, str], place: str, now: datetime) -> ServiceResponse:
         scale_set, fields = self._set(parts, place), request.fields() or {}
@@ -175,7 +182,9 @@ class ScaleSetsApi:
                 raise _RefusedError(400, "RunnerScaleSetExistsException", taken)
         labels = [label["name"] for label in fields["labels"]] if "labels" in fields else None
         self._sets.update(scale_set, group, labels, now)
-        return json_answer(200, self._shown(scale_set), effect=True)
+        scale_set.label_types |= {label["name"]: label.get("type", "System") for label in fields.get("labels", [])}
+        scale_set.setting |= fields.get("RunnerSetting") or {}
+        return json_answer(200, self._shown(scale_set, request), effect=True)
 
     def _delete(self, request: GitHubApiRequest, parts: dict[str, str], place: str, now: datetime) -> ServiceResponse:
         del request
@@ -226,7 +235,7 @@ class ScaleSetsApi:
             "messageQueueUrl": url,
             "messageQueueAccessToken": self._grant("queue", scale_set.place, ends),
             "statistics": self._sets.statistics(scale_set),
-            "runnerScaleSet": self._shown(scale_set),
+            "runnerScaleSet": self._shown(scale_set, request),
         }
         return json_answer(200, body, effect=True)
 
@@ -282,16 +291,33 @@ class ScaleSetsApi:
             raise _RefusedError(409, "AgentExistsException", f"A runner exists with the same name {name}.")
         runner = self._queue.mint(place, name, list(scale_set.labels), now, scale_set.group_id)
         runner.scale_set_id = scale_set.id
-        shown = {"id": runner.id, "name": runner.name, "runnerScaleSetId": scale_set.id}
-        return json_answer(200, {"runner": shown, "encodedJITConfig": wire.encoded_jit_config(runner)}, effect=True)
+        return json_answer(
+            200, {"runner": _agent(runner), "encodedJITConfig": wire.encoded_jit_config(runner)}, effect=True
+        )
+
+    def _find_agents(
+        self, request: GitHubApiRequest, parts: dict[str, str], place: str, now: datetime
+    ) -> ServiceResponse:
+        del parts, now
+        name = request.query.get("agentName", "").lower()
+        found = [
+            _agent(each)
+            for each in self._state.runners.values()
+            if each.place == place and not each.removed and name in ("", each.name.lower())
+        ]
+        return json_answer(200, {"count": len(found), "value": found})
+
+    def _get_agent(
+        self, request: GitHubApiRequest, parts: dict[str, str], place: str, now: datetime
+    ) -> ServiceResponse:
+        del request, now
+        return json_answer(200, _agent(self._runner(parts, place)))
 
     def _delete_agent(
         self, request: GitHubApiRequest, parts: dict[str, str], place: str, now: datetime
     ) -> ServiceResponse:
         del request
-        runner = self._state.runners.get(int(parts["runner_id"]))
-        if runner is None or runner.removed or runner.place != place:
-            raise _RefusedError(404, "AgentNotFoundException", "No such runner.")
+        runner = self._runner(parts, place)
         if runner.busy:
             raise _RefusedError(400, "JobStillRunningException", f"The runner {runner.name} is running a job.")
         self._queue.remove(runner, now)
@@ -302,7 +328,7 @@ class ScaleSetsApi:
     def _grant(self, kind: str, place: str, until: datetime) -> str:
         body = msgspec.json.encode({"exp": int(until.timestamp()), "jti": new_uuid(self._rng), "kind": kind})
         text = base64.urlsafe_b64encode(body).decode().rstrip("=")
-        token = f"e30.{text}.none"
+        token = f"{_JWT_HEAD}.{text}.none"
         self._state.service_tokens[token] = ServiceToken(kind=kind, place=place, expires_at=until)
         return token
 
@@ -319,6 +345,12 @@ class ScaleSetsApi:
 
     # Finding
 
+    def _runner(self, parts: dict[str, str], place: str) -> SimulatedRunner:
+        found = self._state.runners.get(int(parts["runner_id"]))
+        if found is None or found.removed or found.place != place:
+            raise _RefusedError(404, "AgentNotFoundException", "No such runner.")
+        return found
+
     def _set(self, parts: dict[str, str], place: str) -> SimulatedScaleSet:
         found = self._state.scale_sets.get(int(parts["scale_set_id"]))
         if found is None or found.place != place:
@@ -334,14 +366,27 @@ class ScaleSetsApi:
     def _of_session(self, session_id: str) -> SimulatedScaleSet | None:
         return next((s for s in self._state.scale_sets.values() if s.session == session_id), None)
 
-    def _shown(self, scale_set: SimulatedScaleSet) -> dict[str, Any]:
+    def _shown(self, scale_set: SimulatedScaleSet, request: GitHubApiRequest) -> dict[str, Any]:
+        group = self._account(scale_set.place).group(scale_set.group_id)
+        sets = f"{request.base_url}/broker/rest/_apis/runtime/runnerscalesets"
         return {
             "id": scale_set.id,
             "name": scale_set.name,
             "runnerGroupId": scale_set.group_id,
-            "labels": [{"id": n, "name": label, "type": "System"} for n, label in enumerate(scale_set.labels, 1)],
+            "runnerGroupName": group.name if group is not None else "",
+            "labels": [
+                {"id": n, "name": label, "type": scale_set.label_types.get(label, "System")}
+                for n, label in enumerate(scale_set.labels, 1)
+            ],
+            "RunnerSetting": scale_set.setting,
+            "createdOn": scale_set.created_on.isoformat() if scale_set.created_on is not None else None,
+            "runnerJitConfigUrl": f"{sets}/{scale_set.id}/generatejitconfig",
             "statistics": self._sets.statistics(scale_set),
         }
+
+
+def _agent(runner: SimulatedRunner) -> dict[str, Any]:
+    return {"id": runner.id, "name": runner.name, "runnerScaleSetId": runner.scale_set_id}
 
 
 def _number(text: str, default: int) -> int:

@@ -1,13 +1,16 @@
 """Everything the simulated GitHub remembers, as plain values that go to JSON and back."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from paddock.simulator.github.behaviour import GitHubBehaviour
 
 __all__ = [
+    "PERMISSIONS",
+    "PERSONAL_PERMISSIONS",
     "Attempt",
     "Conclusion",
     "GitHubState",
@@ -30,7 +33,10 @@ __all__ = [
 Status = Literal["queued", "waiting", "in_progress", "completed"]
 Conclusion = Literal["success", "failure", "cancelled", "timed_out", "skipped", "neutral"]
 
-_PERMISSIONS = {"actions": "read", "administration": "write", "organization_self_hosted_runners": "write"}
+PERMISSIONS: Final[Mapping[str, str]] = {"actions": "read", "organization_self_hosted_runners": "write"}
+"""What our install page has an organisation give the App, and no more: it may not see the runners of a repository."""
+PERSONAL_PERMISSIONS: Final[Mapping[str, str]] = {**PERMISSIONS, "administration": "write"}
+"""What it has a person give, who has no runners but those of repositories."""
 
 
 class SimulatedGroup(msgspec.Struct, kw_only=True):
@@ -65,7 +71,7 @@ class SimulatedAccount(msgspec.Struct, kw_only=True):
     installation_id: int
     installed: bool = True
     suspended_at: datetime | None = None
-    permissions: dict[str, str] = msgspec.field(default_factory=lambda: dict(_PERMISSIONS))
+    permissions: dict[str, str] = msgspec.field(default_factory=lambda: dict(PERMISSIONS))
     groups: list[SimulatedGroup] = msgspec.field(default_factory=_default_group)
 
     def group(self, group_id: int) -> SimulatedGroup | None:
@@ -245,6 +251,9 @@ class SimulatedScaleSet(msgspec.Struct, kw_only=True):
     place: str
     labels: list[str]
     next_message: int
+    label_types: dict[str, str] = {}
+    setting: dict[str, Any] = {}
+    created_on: datetime | None = None
     session: str = ""
     owner: str = ""
     session_seen_at: datetime | None = None

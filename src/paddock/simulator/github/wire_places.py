@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from paddock.base.clock import rfc3339
-from paddock.simulator.github.state import GitHubState, SimulatedAccount, SimulatedRepository
+from paddock.simulator.github.state import PERMISSIONS, GitHubState, SimulatedAccount, SimulatedRepository
 
 __all__ = [
     "API",
@@ -208,7 +208,7 @@ def app_json(state: GitHubState) -> dict[str, Any]:
         "html_url": f"{WEB}/apps/paddock",
         "created_at": _LONG_AGO,
         "updated_at": _LONG_AGO,
-        "permissions": {"actions": "read", "administration": "write", "organization_self_hosted_runners": "write"},
+        "permissions": dict(PERMISSIONS),
         "events": ["workflow_job"],
         "installations_count": sum(account.installed for account in state.accounts.values()),
     }

@@ -3,7 +3,7 @@
 from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
 from paddock.simulator.mac.interface import Mac
 
-__all__ = ["dscl", "groups", "identity", "whoami"]
+__all__ = ["dscl", "fdesetup", "groups", "identity", "sysadminctl", "whoami"]
 
 
 async def whoami(mac: Mac, call: ToolCall) -> ToolResult:
@@ -59,3 +59,28 @@ async def dscl(mac: Mac, call: ToolCall) -> ToolResult:
             return fail(1, "Authentication for node /Local/Default failed. (-14090, eDSAuthFailed)")
         case _:
             return fail(64, "dscl: this part of it is not simulated")
+
+
+async def sysadminctl(mac: Mac, call: ToolCall) -> ToolResult:
+    """The screen lock of whoever asks. What it says goes to standard error, and its status is 0 whatever it did."""
+    words = call.arguments
+    if words == ["-screenLock", "status"]:
+        return ToolResult(
+            0, err=f"sysadminctl[501:7] screenLock {'delay is immediate' if mac.disk.screen_lock else 'is off'}\n"
+        )
+    if words[:2] != ["-screenLock", "off"] or words[2:3] != ["-password"]:
+        return ToolResult(
+            0, err="Usage: sysadminctl -screenLock <status || immediate || off || seconds> -password <password>\n"
+        )
+    given = (await call.standard_input()).decode().splitlines() if words[3:] == ["-"] else words[3:]
+    if not mac.check_password(call.user, given[0] if given else ""):
+        return ToolResult(0, err="sysadminctl[501:7] screenLock could not be set: wrong password\n")
+    mac.effect(call)
+    mac.disk.screen_lock = False
+    return ToolResult(0, err="sysadminctl[501:7] screenLock is off\n")
+
+
+async def fdesetup(mac: Mac, call: ToolCall) -> ToolResult:
+    if call.arguments != ["status"]:
+        return fail(1, "Error: must be run as root, and only status is simulated.")
+    return ok(f"FileVault is {'On' if mac.disk.filevault else 'Off'}.")

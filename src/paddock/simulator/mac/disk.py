@@ -57,6 +57,8 @@ class _Memory(msgspec.Struct, kw_only=True):
     signatures: dict[int, str]
     names: dict[str, str]
     power: dict[str, str]
+    screen_lock: bool = True
+    filevault: bool = False
 
 
 @dataclass(slots=True)
@@ -74,6 +76,8 @@ class Disk:
     """Inode → digest of what the kernel last saw signed there: an overwritten program is killed at its next start."""
     names: dict[str, str] = field(default_factory=dict)
     power: dict[str, str] = field(default_factory=lambda: dict(factory.POWER))
+    screen_lock: bool = True
+    filevault: bool = False
     _looked: dict[str, _Entry] = field(default_factory=dict)
 
     @classmethod

@@ -33,6 +33,9 @@ class Mac(LaunchdHost, SshdHost, Protocol):
     downloads: dict[str, bytes]
     open_ports: set[str]
     commands_as_root: Counter[str]
+    session_number: int
+    session_creator: str
+    virtual_machines: Callable[[], int]
 
     @property
     def hostname(self) -> str: ...
@@ -55,6 +58,10 @@ class Mac(LaunchdHost, SshdHost, Protocol):
     def later(self, seconds: float, what: Callable[[], None]) -> None: ...
 
     def kick_loginwindow(self) -> None: ...
+
+    def end_graphical_session(self) -> None: ...
+
+    def log_in(self) -> None: ...
 
     def revive_sshd(self) -> None: ...
 

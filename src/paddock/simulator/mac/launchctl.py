@@ -10,6 +10,8 @@ __all__ = ["launchctl"]
 
 _LOGINWINDOW = "com.apple.loginwindow"
 _SSHD = "com.openssh.sshd"
+_CRITICAL_SINCE = (14, 4)
+"""Since this macOS launchd kills no critical process of the system on request."""
 
 
 async def launchctl(mac: Mac, call: ToolCall) -> ToolResult:
@@ -81,12 +83,15 @@ def _print(mac: Mac, rest: list[str]) -> ToolResult:
         job = mac.launchd.job(label, domain)
         return _missing(label, domain) if job is None else ok(_described(job))
     session = "Aqua" if domain.startswith("gui/") else "System" if domain == "system" else "Background"
+    made = ""
+    if session == "Aqua":
+        made = f"\thandle = {100_000 + mac.session_number}\n\tcreator = {mac.session_creator}\n\tcreator euid = 0\n"
     services = "".join(
         f"\t\t{job.pid or 0:>6}      -\t{job.label}\n"
         for (where, _), job in mac.launchd.jobs.items()
         if where == domain
     )
-    return ok(f"{rest[0]} = {{\n\ttype = login\n\tsession = {session}\n\tservices = {{\n{services}\t}}\n}}\n")
+    return ok(f"{rest[0]} = {{\n\ttype = login\n{made}\tsession = {session}\n\tservices = {{\n{services}\t}}\n}}\n")
 
 
 def _described(job: LoadedJob) -> str:
@@ -172,12 +177,19 @@ async def _kickstart(mac: Mac, call: ToolCall, rest: list[str]) -> ToolResult:
     if job is None:
         return _missing(label, domain)
     if label == _LOGINWINDOW:
-        await mac.pause(mac.pace.of("loginwindow"))
-        mac.kick_loginwindow()
+        if "k" in flags and _version(mac.product_version) >= _CRITICAL_SINCE:
+            return fail(1, f'Could not kickstart service "{label}": 1: Operation not permitted')
+        if "k" in flags or job.pid is None:
+            await mac.pause(mac.pace.of("loginwindow"))
+            mac.kick_loginwindow()
     if "k" in flags or job.pid is None:
         mac.launchd.stop(job, 9)
         mac.launchd.start(job)
     return ok(f"service spawned with pid: {job.pid}" if "p" in flags else "")
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
 
 
 def _toggle(mac: Mac, call: ToolCall, verb: str, rest: list[str]) -> ToolResult:

@@ -8,6 +8,7 @@ stand-in it names, so that what a boot does to the Mac is what the files on its 
 import hashlib
 import plistlib
 import xml.parsers.expat
+from collections import Counter
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -77,6 +78,7 @@ class LaunchdHost(ExecutionHost, Protocol):
 
     session_user: str | None
     job_keeper: JobKeeper | None
+    commands_as_root: Counter[str]
 
     def uid(self, user: str) -> int: ...
 
@@ -197,6 +199,8 @@ class Launchd:
         mac = self._mac
         user = str(job.settings.get("UserName") or ("root" if job.domain == "system" else mac.username))
         execution = await CommandExecution.start(mac, _command(mac, job.program), user=user)
+        if user == "root":
+            mac.commands_as_root[execution.session] += 1  # what changes meanwhile may be its doing
         ended = await execution.converse(_nothing(), _ignored, _ignored)
         job.pid, job.exit_status = None, ended.status
 

@@ -1,7 +1,7 @@
 """Auto-login on a simulated Mac: what `/etc/kcpassword` holds, and what loginwindow makes of it.
 
-A right password gives the user an Aqua session at the next start of loginwindow. A wrong one is replaced by the sealed
-marker without a word, and every later boot stays at the login screen.
+A right password gives the user an Aqua session at the next start of loginwindow, which a boot is only where there is a
+display. A wrong one is replaced by the sealed marker without a word, and every later start stays at the login screen.
 """
 
 import plistlib

@@ -57,6 +57,7 @@ class SimulatedMac(Scenarios):
         self.address = settings.address
         self.pace = settings.pace
         self.lock_after = settings.lock_after
+        self.display = settings.display
         self.token = f"{self.rng.getrandbits(128):032x}"
         self.effects: list[Effect] = Log(settings.records)
         self.calls: list[ToolCall] = Log(settings.records)
@@ -86,6 +87,9 @@ class SimulatedMac(Scenarios):
         self.on_power_off: list[Callable[[], None]] = []
         """Told when it gets dark: what runs on this Mac beside its commands ends there and then."""
         self.job_keeper: JobKeeper | None = None
+        self.on_session_end: list[Callable[[], None]] = []
+        self.virtual_machines: Callable[[], int] = lambda: 0
+        """How many run on this Mac now."""
         self.sshd = Sshd(self)
         self._fresh_state()
 
@@ -158,10 +162,13 @@ class SimulatedMac(Scenarios):
         self.launchd = Launchd(self)
         self.wrong_passwords: dict[str, int] = {}
         self.session_user: str | None = None
+        self.session_number = 0
+        self.session_creator = ""
 
     def _boot(self) -> None:
         self.pf.load_at_boot(self.disk)
-        self.session_user = login.log_in(self.disk)
+        if self.display:
+            self.log_in()
         self.launchd.boot()
         self.disk.look()  # what the boot itself wrote is no command's effect
 
@@ -342,9 +349,23 @@ class SimulatedMac(Scenarios):
 
     def kick_loginwindow(self) -> None:
         """End the graphical session and everything in it, and log in again as far as auto-login works."""
+        self.end_graphical_session()
+        self.log_in()
+
+    def end_graphical_session(self) -> None:
+        """Everything that ran in it goes, whatever it is."""
         self.session_user = None
         self.launchd.end_session()
+        for told in list(self.on_session_end):
+            told()
+
+    def log_in(self) -> None:
+        """What a new loginwindow does: another session each time."""
         self.session_user = login.log_in(self.disk)
+        self.session_number += 1
+        loginwindow = self.launchd.job("com.apple.loginwindow")
+        self.session_creator = f"loginwindow[{(loginwindow and loginwindow.pid) or 0}]"
+        self.disk.look()
 
     def chore(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something in the background that ends with the Mac. Without a running loop it is not done."""

@@ -33,6 +33,9 @@ _ORDER = {
     "antispoof": 4,
     "anchor": 4,
 }
+_PROTOCOL = re.compile(r"\bproto\s+(\{[^}]*\}|\S+)")
+_PROTOCOLS = frozenset({"tcp", "udp", "icmp", "ipv6-icmp", "igmp", "esp", "ah", "gre"})
+"""Names of /etc/protocols that a rule of ours may use."""
 _OUT_OF_ORDER = "Rules must be in order: options, normalization, queueing, translation, filtering"
 
 
@@ -118,6 +121,8 @@ def parse(path: str, text: str, opened: Callable[[str], str | None]) -> Ruleset:
             if _ORDER[word] < stage:
                 errors.append(f"{path}:{number}: {_OUT_OF_ORDER}")
             stage = max(stage, _ORDER[word])
+            if unknown := _unknown_protocols(line):
+                errors.append(f"{path}:{number}: unknown protocol {unknown[0]}")
             if word != "set":
                 (ruleset.translations if _ORDER[word] in {3, 3.5} else ruleset.filters).append(" ".join(line.split()))
         else:
@@ -125,6 +130,12 @@ def parse(path: str, text: str, opened: Callable[[str], str | None]) -> Ruleset:
     if errors:
         raise RulesetError(*errors)
     return ruleset
+
+
+def _unknown_protocols(line: str) -> list[str]:
+    named = _PROTOCOL.search(line)
+    words = re.split(r"[,\s]+", named[1].strip("{} ")) if named else []
+    return [word for word in words if word not in _PROTOCOLS and not word.isdigit()]
 
 
 def _add_table(ruleset: Ruleset, number: int, line: str, errors: list[str]) -> None:

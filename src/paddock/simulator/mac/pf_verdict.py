@@ -12,7 +12,7 @@ from dataclasses import dataclass
 __all__ = ["Packet", "verdict"]
 
 _RULE = re.compile(
-    r"^(?P<action>pass|block(?: drop)?) (?P<way>in|out) quick"
+    r"^(?P<action>pass|block(?: drop| return)?) (?P<way>in|out) quick"
     r"(?: on (?P<on>\{[^}]*\}|\S+))?(?: (?P<family>inet6?))?(?: proto (?P<proto>\{[^}]*\}|\S+))?"
     r"(?: from (?P<source>\{[^}]*\}|\S+)(?: port (?P<source_port>\{[^}]*\}|\S+))?)?"
     r"(?: to (?P<target>\{[^}]*\}|\S+)(?: port (?P<port>\{[^}]*\}|\S+))?)?"

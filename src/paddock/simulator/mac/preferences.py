@@ -13,13 +13,18 @@ from paddock.simulator.mac.launchd import read_plist
 __all__ = ["defaults", "plutil", "pmset", "scutil"]
 
 
-def _plist(mac: Mac, call: ToolCall, domain: str) -> Path:
+_THIS_MAC = "564D2A2E-0000-4000-8000-000000000001"
+"""What `-currentHost` appends to the name of a domain: the Mac's own identifier."""
+
+
+def _plist(mac: Mac, call: ToolCall, domain: str, *, current_host: bool = False) -> Path:
     user = call.user if call.user in mac.disk.users and not call.root else ""
     home = f"/Users/{user}" if user else "/var/root"
     if domain in {"-g", "NSGlobalDomain", "-globalDomain"}:
         domain = f"{home}/Library/Preferences/.GlobalPreferences"
     if "/" not in domain:
-        domain = f"{home}/Library/Preferences/{domain}"
+        folder = "Preferences/ByHost" if current_host else "Preferences"
+        domain = f"{home}/Library/{folder}/{domain}" + (f".{_THIS_MAC}" if current_host else "")
     return mac.disk.at(domain if domain.endswith(".plist") else f"{domain}.plist")
 
 
@@ -67,7 +72,7 @@ async def defaults(mac: Mac, call: ToolCall) -> ToolResult:
     if len(arguments) < 2:
         return fail(255, "Command line interface to a user's defaults.")
     verb, domain, *rest = arguments
-    place = _plist(mac, call, domain)
+    place = _plist(mac, call, domain, current_host="-currentHost" in call.arguments)
     shown = mac.disk.shown(str(place)).removesuffix(".plist")
     known = read_plist(place) if place.is_file() else None
     if verb == "write":

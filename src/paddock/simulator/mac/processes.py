@@ -6,6 +6,14 @@ from paddock.simulator.mac.calls import ToolCall, ToolResult, fail, ok
 from paddock.simulator.mac.interface import Mac
 from paddock.simulator.mac.launchd import LoadedJob
 
+_LOGINWINDOW = "com.apple.loginwindow"
+_VIRTUAL_MACHINE = (
+    "/System/Library/Frameworks/Virtualization.framework/Versions/A/XPCServices/"
+    "com.apple.Virtualization.VirtualMachine.xpc/Contents/MacOS/com.apple.Virtualization.VirtualMachine"
+)
+_GOES_AFTER = 1.0
+_FIRST_PID_OF_VMS = 6_000_000
+
 __all__ = ["kill", "killall", "pgrep", "pkill", "ps"]
 
 
@@ -41,8 +49,11 @@ async def kill(mac: Mac, call: ToolCall) -> ToolResult:
 
 
 async def pgrep(mac: Mac, call: ToolCall) -> ToolResult:
-    found = _matching(mac, call)
-    return ok("\n".join(str(job.pid) for job in found)) if found else ToolResult(1)
+    found = [str(job.pid) for job in _matching(mac, call)]
+    pattern = next((word for word in reversed(call.arguments) if not word.startswith("-")), "")
+    if pattern and "-f" in call.arguments and re.search(pattern, _VIRTUAL_MACHINE):
+        found += [str(_FIRST_PID_OF_VMS + number) for number in range(mac.virtual_machines())]
+    return ok("\n".join(found)) if found else ToolResult(1)
 
 
 async def pkill(mac: Mac, call: ToolCall) -> ToolResult:
@@ -62,13 +73,26 @@ def _ended(mac: Mac, call: ToolCall, jobs: list[LoadedJob]) -> ToolResult:
     mac.effect(call)
     for job in jobs:
         mac.launchd.stop(job, 15)
-        if job.label == "com.apple.loginwindow":
-            # Seen in production: after a signal launchd does not start loginwindow again, and the session is gone.
-            mac.session_user = None
-            mac.launchd.end_session()
+        if job.label == _LOGINWINDOW:
+            _loginwindow_ended(mac, job, hangs_up=any(word in {"-HUP", "-1"} for word in call.arguments))
         elif job.kept_alive:
             mac.launchd.start(job)
     return ok()
+
+
+def _loginwindow_ended(mac: Mac, job: LoadedJob, *, hangs_up: bool) -> None:
+    """The session goes with it, a moment later. launchd starts it again, and it logs in as at a kick; but not after a
+    hang-up, as was seen in production: then it stays dead.
+    """
+    mac.later(_GOES_AFTER, mac.end_graphical_session)
+    if hangs_up:
+        return
+
+    def anew() -> None:
+        mac.launchd.start(job)
+        mac.log_in()
+
+    mac.later(_GOES_AFTER + mac.pace.of("loginwindow"), anew)
 
 
 async def ps(mac: Mac, call: ToolCall) -> ToolResult:

@@ -1,6 +1,7 @@
 """APFS volumes of a simulated Mac, and newsyslog. A volume is a folder below /Volumes; its quota is written down beside."""
 
 import json
+import plistlib
 import re
 import shutil
 
@@ -11,6 +12,7 @@ __all__ = ["diskutil", "newsyslog", "volumes"]
 
 _CONTAINER = "disk3"
 _RECORD = "/var/db/apfs-volumes.json"
+_OWNERS = "/var/db/apfs-owners"
 _SIZE = re.compile(r"^(\d+)([bkmgt]?)$")
 _UNITS = {"": 1, "b": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 _LOG_LINE = re.compile(
@@ -33,8 +35,10 @@ def _written(mac: Mac, known: dict[str, int]) -> None:
 
 async def diskutil(mac: Mac, call: ToolCall) -> ToolResult:
     words = call.arguments
-    if words[:1] == ["info"] and len(words) == 2:
-        return _info(mac, words[1])
+    if words[:1] == ["info"] and len(words) in {2, 3}:
+        return _info(mac, words[-1], as_plist="-plist" in words)
+    if words[:1] == ["enableOwnership"] and len(words) == 2:
+        return _enable_ownership(mac, call, words[1])
     if words[:2] == ["apfs", "addVolume"] and len(words) >= 5:
         return _add(mac, call, words[2:])
     if words[:2] == ["apfs", "deleteVolume"] and len(words) == 3:
@@ -48,17 +52,36 @@ async def diskutil(mac: Mac, call: ToolCall) -> ToolResult:
     return fail(1, f'diskutil: did not recognize verb "{" ".join(words[:2])}"; type "diskutil" for a list')
 
 
-def _info(mac: Mac, name: str) -> ToolResult:
+def _enable_ownership(mac: Mac, call: ToolCall, name: str) -> ToolResult:
+    if not call.root:
+        return fail(1, "Ownership could not be changed: must be root")
+    if name not in volumes(mac):
+        return fail(1, f"Unable to find disk for {name}")
+    mac.effect(call)
+    mac.disk.at(f"{_OWNERS}-{name}").write_text("")
+    return ok(f"File system user/group ownership enabled on {name}")
+
+
+def _info(mac: Mac, name: str, *, as_plist: bool = False) -> ToolResult:
     if name != "/" and name not in volumes(mac):
         return fail(1, f"Could not find disk: {name}")
     shown = "Macintosh HD" if name == "/" else name
     place = "/" if name == "/" else f"/Volumes/{name}"
+    owners = name == "/" or mac.disk.at(f"{_OWNERS}-{name}").is_file()
+    if as_plist:
+        facts = {
+            "VolumeName": shown,
+            "MountPoint": place,
+            "APFSContainerReference": _CONTAINER,
+            "GlobalPermissionsEnabled": owners,
+        }
+        return ok(plistlib.dumps(facts).decode())
     lines = {
         "Volume Name": shown,
         "Mounted": "Yes",
         "Mount Point": place,
         "APFS Container": _CONTAINER,
-        "Owners": "Enabled",
+        "Owners": "Enabled" if owners else "Disabled",
     }
     return ok("".join(f"   {key + ':':<26} {value}\n" for key, value in lines.items()))
 

@@ -17,12 +17,13 @@ T = TypeVar("T")
 class SimulatedDisk:
     """`Files` over a dict. Writes of the agent are effects that `faults` may disturb; `full` fails every write.
 
-    What is removed from a full disk makes room for as many bytes.
+    `modes` says what the agent gave others; a guest, whose user has another number than the agent's, has only that. What is removed from a full disk makes room for as many bytes.
     """
 
     def __init__(self, faults: Faults | None = None) -> None:
         self.files: dict[Path, bytes] = {}
         self.folders: set[Path] = set()
+        self.modes: dict[Path, int] = {}
         self.unreadable: set[Path] = set()
         self.full = False
         self._freed = 0
@@ -42,8 +43,6 @@ class SimulatedDisk:
         return None if found is None else (len(self.files[path]), found)
 
     async def write(self, path: Path, content: bytes, *, mode: int = 0o600) -> None:
-        del mode
-
         async def act() -> None:
             if not self.full:
                 self._freed = 0
@@ -53,13 +52,14 @@ class SimulatedDisk:
                 raise OSError(errno.ENOENT, "No such file or directory", str(path))
             self._freed += (len(self.files.get(path, b"")) - len(content)) if self.full else 0
             self.put(path, content)
+            self.modes[path] = mode
 
         await self._effect(f"disk write {path.name}", act)
 
     async def make_folder(self, path: Path, *, mode: int = 0o700) -> None:
-        del mode
         require_alive()
         self.folders.update([path, *path.parents])
+        self.modes[path] = mode
 
     async def names(self, path: Path) -> tuple[str, ...]:
         require_alive()
@@ -82,7 +82,7 @@ class SimulatedDisk:
         await self._effect(f"disk remove {path.name}", act)
 
     async def copy(self, source: Path, target: Path) -> None:
-        await self.write(target, self.files[source])
+        await self.write(target, self.files[source], mode=self.modes.get(source, 0o644))
 
     # The guests' side, and the tests'
 
@@ -98,6 +98,10 @@ class SimulatedDisk:
         self.folders.update([path, *path.parents])
         return True
 
+    def others_may(self, bits: int, path: Path) -> bool:
+        """Whether whoever is not the agent's user may read (4), write (2) or enter (1)."""
+        return self.modes.get(path, 0o777) & bits == bits
+
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until something is so; looked at whenever a file changes."""
         while not holds():
@@ -107,6 +111,7 @@ class SimulatedDisk:
         for each in [each for each in self.files if each == path or path in each.parents]:
             self._freed += len(self.files[each]) if self.full else 0
             del self.files[each]
+        self.modes = {each: mode for each, mode in self.modes.items() if each != path and path not in each.parents}
         self.folders = {each for each in self.folders if each != path and path not in each.parents}
         self._tell()
 

@@ -79,6 +79,9 @@ class GuestProgram:
         if self.mishap is Mishap.NEVER_BOOTS:
             await self._clock.sleep(float("inf"))
         self.booted = True
+        disk, env, status = self._disk, self._sharing.env, self._sharing.status
+        if not (disk.others_may(5, env) and disk.others_may(7, status) and disk.others_may(4, env / "guest.sh")):
+            await self._clock.sleep(float("inf"))  # the guest's user has another number than the host's
         if self._starts_itself:
             self.started = True
         while not self.started:
@@ -117,7 +120,8 @@ class GuestProgram:
         await self._clock.sleep(self._pace.halt)
 
     def _there(self, name: str) -> bool:
-        return self._sharing.env / name in self._disk.files
+        path = self._sharing.env / name
+        return path in self._disk.files and self._disk.others_may(4, path)
 
     def _halt_wanted(self) -> bool:
         return self.mishap is not Mishap.IGNORES_HALT and self._there("stop")

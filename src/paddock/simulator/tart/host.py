@@ -20,6 +20,7 @@ class SimulatedHost:
         self.disk_free = 300 * 10**9
         self.disk_total = 500 * 10**9
         self.no_session = ""
+        self.egress_open = ""
         self.broken = False
         self.address = address
         self.name = name
@@ -35,7 +36,7 @@ class SimulatedHost:
             booted_at=self.booted_at,
             cpus=8,
             memory_bytes=16 * 1024**3,
-            os_image="macOS 26.3",
+            os_image="macOS 26.3 (25D125)",
             kernel="25.3.0",
             address=self.address,
             hostname=self.name,
@@ -48,3 +49,10 @@ class SimulatedHost:
 
     async def session_problem(self) -> str:
         return self.no_session
+
+    async def egress_problem(self, now: datetime) -> str:
+        del now
+        return self.egress_open
+
+    async def filevault_problem(self) -> str:
+        return ""

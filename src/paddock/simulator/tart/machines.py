@@ -9,9 +9,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from paddock.base.clock import Clock
-from paddock.node.machines import Liveness, PullError, Resources, Run, TartError, Vm, VmMissingError, VmRunningError
+from paddock.node.machines import (
+    Download,
+    Liveness,
+    PullError,
+    Resources,
+    Run,
+    TartError,
+    Vm,
+    VmMissingError,
+    VmRunningError,
+)
 from paddock.simulator.faults import FaultError, Faults
-from paddock.simulator.process_life import ProcessLife, require_alive
+from paddock.simulator.process_life import ProcessLife, current_life, require_alive
 from paddock.simulator.tart.disk import SimulatedDisk
 from paddock.simulator.tart.guest import GuestPace, GuestProgram, Mishap, RunnerProgram, Sharing
 from paddock.simulator.tart.host import SimulatedHost
@@ -20,6 +30,9 @@ __all__ = ["SimulatedTart", "TartPace"]
 
 T = TypeVar("T")
 _GB = 10**9
+_SETTLED = 3600.0
+_LOOK = 30.0
+"""A pull writes at least so often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +54,9 @@ class _Machine:
     task: asyncio.Task[None] | None = None
     guest: GuestProgram | None = None
     runs: int = 0
+    flushed: bool = False
+    spoiled: bool = False
+    """A power cut left holes in its disk: it does not boot, nor does a clone of it."""
     resources: Resources = field(default_factory=Resources)
     identity: int = 0
 
@@ -89,11 +105,18 @@ class SimulatedTart:
         self._life = ProcessLife("mac")
         self.vms: dict[str, _Machine] = {}
         self.cache: set[str] = set()
+        self.pulled_at: dict[str, float] = {}
+        self.spoiled: set[str] = set()
         self.runner_faults: list[Mishap | None] = []
         self.pull_problems: dict[str, list[str]] = {}
-        """By image: what the next pulls complain about; `stall` hangs until Tart's own limit."""
+        """By image: what the next pulls complain about: at once, after a third of the way (`breaks off`), or never (`stall`)."""
+        self._parts: dict[str, int] = {}
+        self._pulled_now: set[str] = set()
+        self.its_version = "2.35.0"
         self.limit = 2
         self.leaked_slots = 0
+        self.leaks_at_end = 0
+        """So many of the next VMs to end do not give their seat back, as under macOS 26.3 (openai/tart#1217)."""
         self.blind = False
         """Every probe of a VM's life fails."""
         self.wrong_state = False
@@ -104,12 +127,14 @@ class SimulatedTart:
     # Queries
 
     async def version(self) -> str:
-        return "2.32.1"
+        return self.its_version
 
     async def machines(self) -> tuple[Vm, ...]:
         require_alive()
         await self._clock.sleep(self._pace.query)
         require_alive()
+        # What a pull left that was killed or broke off is cleared away by the next command.
+        self._parts = {image: part for image, part in self._parts.items() if image in self._pulled_now}
         local = [Vm(each.name, "local", each.running and not self.wrong_state) for each in self.vms.values()]
         return (*local, *(Vm(name, "OCI") for name in sorted(self.cache)))
 
@@ -132,20 +157,43 @@ class SimulatedTart:
             self.ledger.pulls.append(image)
             problems = self.pull_problems.get(image, [])
             problem = problems.pop(0) if problems else ""
-            if problem == "stall":
-                await self._clock.sleep(1200.0)
-                raise PullError(f"{image}: no answer for 20 minutes")
-            if problem:
+            if problem and problem not in ("stall", "breaks off"):
                 await self._clock.sleep(self._pace.query)
                 raise PullError(f"{image}: {problem}")
-            if image not in self.cache:
-                await self._clock.sleep(self._pace.pull)
-                if self._host.disk_free < self.image_bytes:
-                    raise PullError(f"{image}: no space left on device")
-                self._host.disk_free -= self.image_bytes
-                self.cache.add(image)
+            while image in self._pulled_now:
+                await self._clock.sleep(self._pace.query)  # one at a time
+            if image in self.cache:
+                return
+            self._pulled_now.add(image)
+            try:
+                await self._download(image, 3 if problem else 1)
+                if problem == "stall":
+                    await self._clock.sleep(float("inf"))
+                if problem:
+                    raise PullError(f"{image}: connection reset")
+            finally:
+                self._pulled_now.discard(image)
+            if self._host.disk_free < self.image_bytes:
+                raise PullError(f"{image}: no space left on device")
+            self._host.disk_free -= self.image_bytes
+            del self._parts[image]
+            self.cache.add(image)
+            self.pulled_at[image] = self._clock.monotonic()
 
-        await self._effect(f"tart pull {image}", act)
+        await self._effect(f"tart pull {image}", act, killed=True)
+
+    async def _download(self, image: str, share: int) -> None:
+        """Go on where a pull before this one stopped, up to one `share`-th of the image."""
+        aim = self.image_bytes // share
+        steps = max(1, round(self._pace.pull / _LOOK))
+        self._parts.setdefault(image, 0)
+        while self._parts[image] < aim:
+            await self._clock.sleep(self._pace.pull / steps)
+            self._parts[image] = min(aim, self._parts[image] + self.image_bytes // steps + 1)
+
+    async def downloads(self) -> dict[str, Download]:
+        require_alive()
+        return {image: Download(part, self.image_bytes) for image, part in self._parts.items()}
 
     async def clone(self, source: str, name: str) -> None:
         async def act() -> None:
@@ -155,15 +203,23 @@ class SimulatedTart:
                 # The real one replaces it without a word, and the VM loses its disk.
                 self.ledger.overlaps.append(f"{name} was cloned over while it ran")
             await self._clock.sleep(self._pace.clone)
-            self.vms[name] = _Machine(name, source)
+            holes = source in self.spoiled or (source in self.vms and self.vms[source].spoiled)
+            self.vms[name] = _Machine(name, source, spoiled=holes)
 
         await self._effect(f"tart clone {name}", act)
+
+    async def flush(self, name: str) -> None:
+        async def act() -> None:
+            self._there(name).flushed = True
+
+        await self._effect(f"flush {name}", act)
 
     async def configure(self, name: str, resources: Resources) -> None:
         async def act() -> None:
             vm = self._there(name)
             if vm.running:
-                raise VmRunningError(f'VM "{name}" is running')
+                # The real one does not mind, and changes the VM under its guest.
+                self.ledger.overlaps.append(f"{name} was configured while it ran")
             await self._clock.sleep(self._pace.configure)
             vm.resources, vm.identity = resources, self._rng.getrandbits(48)
 
@@ -230,6 +286,7 @@ class SimulatedTart:
                     self._free_space(vm.source)
             elif name in self.cache:
                 self.cache.discard(name)
+                self.spoiled.discard(name)
                 self._free_space(name)
 
         await self._effect(f"tart delete {name}", act)
@@ -237,8 +294,13 @@ class SimulatedTart:
     # Power
 
     def power_off(self) -> None:
-        """Every VM and every wrapper is gone without a word; the disk stays."""
+        """Every VM and every wrapper is gone without a word; the disk stays, but for what it did not have for long."""
+        now = self._clock.monotonic()
+        self.spoiled |= {image for image, at in self.pulled_at.items() if image in self.cache and now - at < _SETTLED}
+        for vm in self.vms.values():
+            vm.spoiled = vm.spoiled or (vm.source in self.spoiled and not vm.flushed)
         self._life.end()
+        self._pulled_now.clear()
         for vm in self.vms.values():
             if vm.task is not None:
                 vm.task.cancel()  # on an ordinary loop, which knows nothing of lives
@@ -272,6 +334,8 @@ class SimulatedTart:
             elif self._host.no_session:
                 await self._clock.sleep(0.5)
                 code, said = 1, "Error Domain=VZErrorDomain Code=-9"
+            elif vm.spoiled:
+                await self._clock.sleep(float("inf"))
             elif mishap is Mishap.DIES_AT_ONCE:
                 await self._clock.sleep(2.0)
             else:
@@ -287,6 +351,9 @@ class SimulatedTart:
                 )
                 await vm.guest.run()
         finally:
+            if vm.guest is not None and self.leaks_at_end:
+                self.leaks_at_end -= 1
+                self.leaked_slots += 1
             if self._life.alive:
                 if said:
                     self._disk.put(run.folder / "console.log", f"{said}\n".encode())
@@ -302,14 +369,16 @@ class SimulatedTart:
         if source not in self.cache and not any(vm.source == source for vm in self.vms.values()):
             self._host.disk_free = min(self._host.disk_total, self._host.disk_free + self.image_bytes)
 
-    async def _effect(self, name: str, act: Callable[[], Awaitable[T]]) -> T:
+    async def _effect(self, name: str, act: Callable[[], Awaitable[T]], *, killed: bool = False) -> T:
         require_alive()
         # A command of Tart's is a process of its own: once begun it ends its work, even if the agent dies meanwhile.
         if self._faults is None:
-            return await self._outliving(act)
-        return await self._faults.call(name, lambda: self._outliving(act), error=_as_tart_error)
+            return await self._outliving(act, killed=killed)
+        return await self._faults.call(name, lambda: self._outliving(act, killed=killed), error=_as_tart_error)
 
-    async def _outliving(self, act: Callable[[], Awaitable[T]]) -> T:
+    async def _outliving(self, act: Callable[[], Awaitable[T]], *, killed: bool) -> T:
+        """With `killed` a living agent that gives the command up kills it."""
+
         async def run() -> T:
             return await act()
 
@@ -317,7 +386,12 @@ class SimulatedTart:
         task = asyncio.get_running_loop().create_task(run(), context=context)
         # Whoever asked may be dead by then, and then no process hears how the command ended.
         task.add_done_callback(lambda done: done.cancelled() or done.exception(), context=Context())
-        await asyncio.wait([task])
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            if killed and ((life := current_life()) is None or life.alive):
+                task.cancel()
+            raise
         return task.result()
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from paddock.base.clock import Clock
+from paddock.node.guest import RUNNER_TOO_OLD
 from paddock.simulator.github.sessions import RunnerGoneError, RunnerRefusedError, RunnerSession
 from paddock.simulator.pods import Hang, RunnerFaults, RunnerPace
 from paddock.simulator.process_life import current_life
@@ -33,6 +34,12 @@ class SimulatedRunner:
         if mishap is Hang.NEVER_REGISTERS:
             await self.clock.sleep(float("inf"))
         await self.clock.sleep(self.pace.scaled(self.pace.register * self.rng.uniform(0.7, 1.6)))
+        if mishap is Hang.TOO_OLD:
+            return RUNNER_TOO_OLD
+        while mishap is Hang.RETRIES_NOISILY:
+            # It cannot connect, and each retry is a line in its log: the mark moves for ever, and no worker comes.
+            stage("listening")
+            await self.clock.sleep(max(1.0, self.pace.scaled(self.pace.register)))
         try:
             session = self.connect(config)
         except RunnerRefusedError:

@@ -1,9 +1,12 @@
-"""Tart's commands, with its exit codes: 0, 1 for failures, 2 for a VM in the wrong state, 64 for usage; `exec` its command's."""
+"""Tart's commands, with its exit codes: 0; 1 for failures, of which deleting a VM that runs is one; 2 for a VM that is missing,
+does not run, or runs already; 64 for usage; `exec` its command's. `set` and `clone` do not mind a VM that runs.
+"""
 
 import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -23,21 +26,29 @@ _OPTIONS = {
     "list": {"--format": 1, "--source": 1, "--quiet": 0, "-q": 0},
     "get": {"--format": 1},
     "pull": {"--concurrency": 1, "--insecure": 0, "--deduplicate": 0},
-    "clone": {"--concurrency": 1, "--insecure": 0, "--deduplicate": 0, "--prune-limit": 1},
-    "set": {"--cpu": 1, "--memory": 1, "--disk-size": 1, "--random-mac": 0, "--random-serial": 0, "--display": 1},
+    "clone": {"--concurrency": 1, "--insecure": 0, "--deduplicate": 0, "--prune-limit": 1, "--stacked": 0},
+    "set": {
+        **dict.fromkeys(("--cpu", "--memory", "--disk", "--disk-size", "--display"), 1),
+        **dict.fromkeys(("--display-refit", "--random-mac", "--random-serial"), 0),
+    },
     "run": {
         **dict.fromkeys(
-            ("--no-graphics", "--net-softnet", "--vnc-experimental", "--vnc", "--suspendable", "--no-audio"), 0
+            ("--dir", "--disk", "--root-disk-opts", "--rosetta", "--serial-path", "--provisioning-opts"), 1
         ),
-        **dict.fromkeys(("--dir", "--disk", "--root-disk-opts", "--net-softnet-allow", "--net-softnet-block"), 1),
+        **dict.fromkeys((f"--net-{each}" for each in ("bridged", "softnet-allow", "softnet-block")), 1),
+        **dict.fromkeys((f"--net-softnet-{each}" for each in ("expose", "control-fd")), 1),
+        **dict.fromkeys(("--net-softnet", "--net-host", "--graphics", "--nested", "--recovery", "--serial"), 0),
+        **dict.fromkeys((f"--no-{each}" for each in ("audio", "clipboard", "graphics", "keyboard", "pointer")), 0),
+        **dict.fromkeys(("--no-trackpad", "--capture-system-keys", "--suspendable", "--vnc", "--vnc-experimental"), 0),
     },
     "stop": {"--timeout": 1, "-t": 1},
     "delete": {},
     "ip": {"--wait": 1, "--resolver": 1},
     "exec": {"-i": 0, "-t": 0, "-it": 0},
     "fqn": {},
-    "prune": {"--older-than": 1, "--space-budget": 1, "--entries": 1, "--cache-budget": 1},
+    "prune": {"--older-than": 1, "--space-budget": 1, "--entries": 1, "--cache-budget": 1, "--gc": 0},
 }
+_DISK_OPTIONS = re.compile(r"(ro|caching=(automatic|cached|uncached)|sync=(none|fsync|full))(,|$)")
 
 
 def main(arguments: list[str]) -> int:
@@ -156,8 +167,6 @@ def _clone(store: Store, options: Options, names: list[str]) -> int:  # noqa: AR
     source, name = _one("clone", names, 2)
     here = images.cached(store, source) if images.is_remote(source) else store.vm(source)
     found = here or images.pull(store, source)
-    if Vm(store.vms / name).runner_pid():
-        raise TartError(f'VM "{name}" is running', 2)
     os.utime(found.folder)
     store.create(name, found.folder)
     return 0
@@ -165,8 +174,6 @@ def _clone(store: Store, options: Options, names: list[str]) -> int:  # noqa: AR
 
 def _set(store: Store, options: Options, names: list[str]) -> int:
     vm = store.vm(_one("set", names)[0])
-    if vm.runner_pid():
-        raise TartError(f'VM "{vm.name}" is running', 2)
     config = vm.config
     config["cpuCount"] = int(_number(options, "--cpu", config["cpuCount"]))
     config["memorySize"] = int(_number(options, "--memory", config["memorySize"] >> 20)) << 20
@@ -185,6 +192,9 @@ def _set(store: Store, options: Options, names: list[str]) -> int:
 def _run(store: Store, options: Options, names: list[str]) -> int:
     vm = store.vm(_one("run", names)[0])
     shares = dict(_share(word) for word in options.get("--dir", []))
+    for word in options.get("--root-disk-opts", []):
+        if _DISK_OPTIONS.sub("", word):
+            raise TartError(f"Error: The value '{word}' is invalid for '--root-disk-opts'", 64)
     with store.locked("slots"):
         others = sum(1 for other in store.all_vms() if other.name != vm.name and other.runner_pid())
         # Held by this process until it ends, however it ends. Nothing below opens the file again.
@@ -198,7 +208,7 @@ def _run(store: Store, options: Options, names: list[str]) -> int:
             raise TartError(
                 'Error: Error Domain=VZErrorDomain Code=-9 "The virtual machine failed to start." (HostKey)'
             )
-        if others + int(store.world.get("leaked_slots", 0)) >= LIMIT:
+        if others + int(store.world.get("leaked_slots", 0)) + _leaked(store).stat().st_size >= LIMIT:
             raise TartError("Error: The number of VMs exceeds the system limit (other running VMs: …)")
     wanted = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
     signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
@@ -223,10 +233,21 @@ def _run(store: Store, options: Options, names: list[str]) -> int:
             break
     os.close(life)
     os.waitpid(guardian, 0)
+    if store.world.get("leaks_seats", False):
+        with _leaked(store).open("ab") as file:
+            file.write(b".")
     if received == signal.SIGUSR2:
         # The exit code says nothing: this line is all that tells a crash from a halt.
         sys.stdout.write("Virtual machine stopped due to error: Internal Virtualization error.\n")
     return 0
+
+
+def _leaked(store: Store) -> Path:
+    """One byte for each seat that the kernel did not get back since the Mac booted."""
+    path = store.home / "simulated" / "leaked-seats"
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    return path
 
 
 def _share(word: str) -> tuple[str, str]:
@@ -309,7 +330,7 @@ def _delete(store: Store, options: Options, names: list[str]) -> int:  # noqa: A
         if vm is None:
             raise TartError(f'the specified VM "{name}" does not exist', 2)
         if vm.runner_pid():
-            raise TartError(f'VM "{name}" is running', 2)
+            raise TartError(f'VM "{name}" is running', 1)
         gone = store.tmp / f"{os.getpid()}-{time.time_ns()}"
         vm.folder.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)

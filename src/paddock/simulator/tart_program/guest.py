@@ -27,6 +27,7 @@ _PROGRAMS = {
 # What GitHub's runner looks like from outside. The hook takes its place; without one the job succeeds at once.
 _RUNNER = """#!/bin/bash
 [ -z "${PADDOCK_FAKE_RUNNER:-}" ] || exec "$PADDOCK_FAKE_RUNNER" "$@"
+[ $# -eq 0 ] || { echo "Unrecognized command-line input arguments: '$*'. For usage refer to: .\\config.cmd --help"; exit 1; }
 mkdir -p _diag
 echo "listening" >>"_diag/Runner_1-utc.log"
 echo "Listening for Jobs"
@@ -52,7 +53,7 @@ class Guest:
         for old in mounted.iterdir():
             old.unlink()
         for name, path in shares.items():
-            (mounted / name).symlink_to(path)
+            (mounted / name).symlink_to(path if _open_to_others(path) else self.disk / "nowhere")
         for name, body in _PROGRAMS.items():
             _write(programs / name, f"#!/bin/sh\n{body.replace('{pid}', str(os.getpid()))}\n")
         runner = home / "actions-runner" / "run.sh"
@@ -72,8 +73,12 @@ class Guest:
         # A login shell of the host's distribution would set another PATH, and with it find the host's own sudo.
         for profile in (".zprofile", ".bash_profile"):
             _write(home / profile, f"export PATH='{environment['PATH']}'\n")
+        # A run leaves its control socket, and a second run of the same folder is never reached through it (openai/tart#1220).
+        socket = self.vm.folder / "control.sock"
+        up = float("inf") if socket.exists() else time.time() + boot_seconds
+        socket.touch()
         part = self.record.with_suffix(".part")
-        part.write_text(json.dumps({"environment": environment, "up": time.time() + boot_seconds}))
+        part.write_text(json.dumps({"environment": environment, "up": up}))
         part.rename(self.record)
 
     def known(self) -> tuple[dict[str, str], float]:
@@ -135,6 +140,12 @@ class Guest:
                 except ProcessLookupError:
                     continue
             time.sleep(0.01)
+
+
+def _open_to_others(share: str) -> bool:
+    """Whether a user of another number than the host's, as the guest's may be, can do with the share what a guest must."""
+    mode = Path(share).stat().st_mode
+    return mode & 0o005 == 0o005 and (Path(share).name != "status" or mode & 0o002 != 0)
 
 
 def _processes_with(mark: bytes) -> list[int]:

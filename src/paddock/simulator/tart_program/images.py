@@ -73,7 +73,7 @@ def pull(store: Store, image: str) -> Vm:
             raise TartError(_FAULTS.get(fault, f"Error: {fault}"))
         final = store.cache / host / path / digest
         if not (final / "config.json").exists():
-            _fetch(store, final, entry)
+            _fetch(store, final, image, entry)
         if what.startswith(":"):
             link, part = final.parent / what[1:], final.parent / f".{os.getpid()}.link"
             part.symlink_to(digest)
@@ -82,17 +82,19 @@ def pull(store: Store, image: str) -> Vm:
     return Vm(final)
 
 
-def _fetch(store: Store, final: Path, entry: dict) -> None:
-    part = store.tmp / f"{os.getpid()}-{time.time_ns()}.pull"
-    part.mkdir()
+def _fetch(store: Store, final: Path, image: str, entry: dict) -> None:
+    """A folder that the image names, its disk as long as the image from the first moment and full of holes: a pull that was
+    killed is gone on with, unless another command has cleared it away.
+    """
+    part = store.tmp / hashlib.md5(image.encode(), usedforsecurity=False).hexdigest()
+    part.mkdir(exist_ok=True)
     held = os.open(part, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)  # another command must not clear it away
     try:
-        time.sleep(float(entry.get("seconds", 0)))
+        _download(part / "disk.img", float(entry.get("seconds", 0)), int(float(entry.get("size", 20.0)) * 10**9))
         config = {"version": 1, "os": "darwin", "arch": "arm64", "cpuCount": 4, "memorySize": 8192 << 20}
         config |= {"macAddress": random_mac(), "diskSize": 50, "simulatedSize": float(entry.get("size", 20.0))}
         (part / "config.json").write_text(json.dumps(config))
-        (part / "disk.img").touch()
         (part / "nvram.bin").touch()
         if entry.get("disk"):
             shutil.copytree(entry["disk"], part / "disk", symlinks=True)
@@ -100,7 +102,19 @@ def _fetch(store: Store, final: Path, entry: dict) -> None:
         part.rename(final)
     finally:
         os.close(held)
-        shutil.rmtree(part, ignore_errors=True)
+
+
+def _download(path: Path, seconds: float, size: int) -> None:
+    """One block each twentieth of a second, of as many as the seconds have; then nothing stays but an empty file."""
+    blocks = round(seconds * 20)
+    with path.open("r+b" if path.exists() else "wb") as disk:
+        disk.truncate(size)
+        for number in range(os.fstat(disk.fileno()).st_blocks // 8, blocks):
+            disk.seek(number * 4096)
+            disk.write(b"x" * 4096)
+            disk.flush()
+            time.sleep(0.05)
+        disk.truncate(0)
 
 
 def all_images(store: Store) -> list[tuple[str, Vm]]:

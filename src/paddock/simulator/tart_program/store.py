@@ -18,7 +18,7 @@ _FLOCK = "hhqqi"  # struct flock on Linux
 
 
 class TartError(Exception):
-    """How a command ends: 1 for failures, 2 for a VM in the wrong state or none at all, 64 for usage."""
+    """How a command ends: 1 for failures, 2 for a VM that is missing, not running or running already, 64 for usage."""
 
     def __init__(self, text: str, code: int = 1) -> None:
         super().__init__(text)
@@ -30,7 +30,7 @@ class World:
 
     `images`: name → {digest, size (GB), disk (folder that becomes the guest's disk), fault (unauthorized, missing, reset,
     stall), seconds}; without it every image exists. `session` false: no Aqua session. `leaked_slots`: VMs that the kernel
-    counts and no process runs. `boot_seconds`, `guest_agent` (true), `dies_after` (seconds; a crash), `ignores_stop`,
+    counts and no process runs; with `leaks_seats` true each VM that ends in order is one more. `boot_seconds`, `guest_agent` (true), `dies_after` (seconds; a crash), `ignores_stop`,
     `wrong_state` (running VMs are listed as stopped).
     """
 
@@ -54,6 +54,10 @@ class Vm:
         return json.loads((self.folder / "config.json").read_text())
 
     def write_config(self, config: dict) -> None:
+        if self.runner_pid():
+            # In place, as Tart does: another file of this name would have no lock.
+            (self.folder / "config.json").write_text(json.dumps(config))
+            return
         part = self.folder / ".config.json"
         part.write_text(json.dumps(config))
         part.rename(self.folder / "config.json")
@@ -124,7 +128,7 @@ class Store:
     def clear_tmp(self) -> None:
         """What every command but pull and clone does: a pull that was killed cannot be resumed after it."""
         for entry in self.tmp.iterdir():
-            if entry.name.endswith(".pull") and _is_locked(entry):
+            if _is_locked(entry):
                 continue
             shutil.rmtree(entry, ignore_errors=True)
 

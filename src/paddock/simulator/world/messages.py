@@ -87,7 +87,14 @@ class Route(msgspec.Struct, frozen=True):
 
 
 RunnerFault = Literal[
-    "", "never registers", "loses the answer", "hangs after its job", "dies in its job", "stands still in its job"
+    "",
+    "never registers",
+    "loses the answer",
+    "hangs after its job",
+    "dies in its job",
+    "stands still in its job",
+    "retries noisily",
+    "is too old",
 ]
 
 

@@ -37,7 +37,7 @@ def of_machines(
             FAILED if status.failure_reason else NOT_READY,
             status.failure_reason or ("Deleting" if meta.deletion_timestamp else reason),
             since,
-            partial(why_machine, machine, hosts, machines, now),
+            partial(why_machine, machine, hosts, now),
             f"paddock why machine {meta.name}",
             "PaddockMachineFailed" if status.failure_reason else _RUNBOOKS.get(reason, "PaddockFleetBelowSize"),
             Ties(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from paddock.hosts.api import ScalewayAppleSiliconHost
+from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.listing import unlisted_zones
 from paddock.views.problem import Problem
 from paddock.views.problems.impact import TOLD
@@ -10,9 +10,13 @@ from paddock.views.problems.impact import TOLD
 __all__ = ["of_processes"]
 
 
-def of_processes(told: Sequence[str], hosts: Sequence[ScalewayAppleSiliconHost]) -> Iterable[Problem]:
-    """What processes say about themselves; of zones that are not listed, what a Host says where nobody else does."""
-    zones = {one.zone: one for one in unlisted_zones(hosts)}
+def of_processes(
+    told: Sequence[str],
+    hosts: Sequence[ScalewayAppleSiliconHost],
+    machines: Sequence[ScalewayAppleSiliconMachine],
+) -> Iterable[Problem]:
+    """What processes say about themselves; of zones that are not listed, what the cluster says where nobody else does."""
+    zones = {one.zone: one for one in unlisted_zones(hosts, machines)}
     for sentence in told:
         zone = next((zone for zone in zones if sentence.startswith(f"zone {zone} ")), None)
         yield Problem(TOLD, "paddock", sentence, since=zones.pop(zone).since if zone is not None else None)

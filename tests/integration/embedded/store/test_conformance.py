@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable
 
 import pytest
+from doubles.clocks import WITHIN
 from integration.embedded.store.stores import AnyStore, OpenStore
 
 from paddock.embedded.store import (
@@ -35,7 +36,7 @@ def names(records: Iterable[Record]) -> list[str]:
 
 
 async def take(watch: Watch, count: int) -> list[Change]:
-    return [await asyncio.wait_for(anext(aiter(watch)), 5) for _ in range(count)]
+    return [await asyncio.wait_for(anext(aiter(watch)), WITHIN) for _ in range(count)]
 
 
 async def nothing_more(watch: Watch) -> bool:
@@ -415,7 +416,7 @@ async def test_closing_ends_watches_after_what_they_were_owed_and_refuses_writes
         waiting = asyncio.create_task(_drain(watch))
         await asyncio.sleep(0)
         await store.close()
-        assert await asyncio.wait_for(waiting, 5) == [1]
+        assert await asyncio.wait_for(waiting, WITHIN) == [1]
     with pytest.raises(StoreUnavailableError):
         await store.create(pod("b"), value())
     with pytest.raises(StoreUnavailableError):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from doubles.clocks import WITHIN
 from integration.embedded.store.severing import Severing
 from integration.embedded.store.stores import OpenPostgres
 
@@ -137,7 +138,7 @@ async def test_an_owner_that_was_replaced_while_cut_off_writes_nothing_and_says_
         line.resume()
         async with old.watch("pods", after=1) as watch:
             with pytest.raises(StoreOwnedElsewhereError):
-                await asyncio.wait_for(write, 10)
+                await asyncio.wait_for(write, WITHIN)
             with pytest.raises(StoreOwnedElsewhereError):
                 await anext(aiter(watch))
         with pytest.raises(StoreOwnedElsewhereError):
@@ -154,7 +155,7 @@ async def test_even_with_its_session_intact_a_writer_finds_out_that_the_counter_
         await connection.execute(f"UPDATE {schema}.store_counter SET incarnation = 'someone else'".encode())
     with pytest.raises(StoreOwnedElsewhereError):
         await store.create(pod("b"), value())
-    assert isinstance(await asyncio.wait_for(store.failed(), 10), StoreOwnedElsewhereError)
+    assert isinstance(await asyncio.wait_for(store.failed(), WITHIN), StoreOwnedElsewhereError)
     async with await psycopg.AsyncConnection.connect(server.dsn) as connection:
         cursor = await connection.execute(f"SELECT name FROM {schema}.objects".encode())
         assert await cursor.fetchall() == [("a",)]
@@ -179,7 +180,7 @@ async def test_a_connection_lost_in_mid_commit_still_gives_every_caller_its_true
                     store.create(pod("b"), value()),
                     return_exceptions=True,
                 ),
-                10,
+                WITHIN,
             )
             assert line.cuts == 1
             assert [type(answer) for answer in answers] == [Record, RevisionMismatchError, Record]
@@ -204,7 +205,7 @@ async def test_when_the_database_stays_away_callers_are_told_and_the_fate_is_set
             behind = asyncio.create_task(store.create(pod("b"), value()))
             for task in (write, behind):
                 with pytest.raises(StoreUnavailableError):
-                    await asyncio.wait_for(task, 5)
+                    await asyncio.wait_for(task, WITHIN)
             with pytest.raises(StoreUnavailableError):
                 await asyncio.wait_for(store.create(pod("c"), value()), 0.1)
             assert await store.get(pod("a")) == a  # reads go on, with what is known to be durable
@@ -228,7 +229,7 @@ async def test_a_database_that_hangs_is_away_until_it_answers(
         store = await open_postgres(conninfo=line.dsn, timeout=0.2)
         line.mode = "hang"
         with pytest.raises(StoreUnavailableError):
-            await asyncio.wait_for(store.create(pod("a"), value()), 5)
+            await asyncio.wait_for(store.create(pod("a"), value()), WITHIN)
         line.resume()
         assert (await _when_back(store, pod("b"))).revision == 2
         assert await store.get(pod("a")) is not None
@@ -266,7 +267,7 @@ async def test_closing_while_the_database_is_away_does_not_wait_for_it(
         line.mode = "refuse"
         write = asyncio.create_task(store.create(pod("a"), value()))
         await _until(lambda: line.cuts > 0)
-        await asyncio.wait_for(store.close(), 2)
+        await asyncio.wait_for(store.close(), WITHIN)
         with pytest.raises(StoreUnavailableError):
             await write
 
@@ -367,14 +368,14 @@ def _kill_after(child: "subprocess.Popen[str]", count: int) -> dict[str, int]:
     return acknowledged
 
 
-async def _until(holds: Callable[[], bool], timeout: float = 10) -> None:
+async def _until(holds: Callable[[], bool], timeout: float = WITHIN) -> None:
     async with asyncio.timeout(timeout):
         while not holds():
             await asyncio.sleep(0.01)
 
 
 async def _when_back(store: PostgresStore, key: Key) -> Record:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN):
         while True:
             try:
                 return await store.create(key, value())

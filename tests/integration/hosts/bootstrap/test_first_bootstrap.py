@@ -26,6 +26,13 @@ async def test_a_fresh_mac_ends_ready_with_everything_in_its_place(rig: Rig):
     assert mac.mode("/etc/kcpassword") == 0o600
     assert mac.session == "Aqua"
     assert mac.hostname == "mac-1"
+    assert not mac.disk.screen_lock
+    assert mac.disk.power["autorestart"] == "1"
+    assert mac.exists("/Users/m1/.tart/.metadata_never_index")
+    updates = plistlib.loads(mac.read("/Library/Preferences/com.apple.SoftwareUpdate.plist"))
+    assert set(updates.values()) == {False}
+    by_host = list(mac.disk.at("/Users/m1/Library/Preferences/ByHost").glob("com.apple.screensaver.*.plist"))
+    assert [plistlib.loads(place.read_bytes()) for place in by_host] == [{"idleTime": 0}]
     assert mac.pf.enabled
     assert mac.pf.rules("tuist.runners")
     assert mac.mode("/etc/tart-kubelet/kubeconfig") == 0o600
@@ -115,17 +122,52 @@ async def test_a_record_that_a_dead_run_left_half_written_is_removed_and_nothing
 
 
 @pytest.mark.slow
-async def test_a_host_that_was_rebooted_after_its_bootstrap_needs_nothing(rig: Rig):
+async def test_a_host_that_was_rebooted_after_its_bootstrap_needs_nothing_but_its_session(rig: Rig):
     await rig.ready()
     rig.mac.reboot()
     await rig.mac.settled()
-    assert rig.mac.session == "Aqua"
     assert rig.mac.pf.enabled
     assert rig.mac.pf.rules("tuist.runners")
     assert 'anchor "tuist.runners"' in "\n".join(rig.mac.pf.rules())
+    assert rig.mac.session is None, "it has no display"
+    assert (await rig.ready()).changed_steps == ("auto-login",)
+    assert rig.mac.session == "Aqua"
     rig.mac.effects.clear()
     assert (await rig.ready()).changed_steps == ()
     assert rig.mac.effects == []
+
+
+async def test_a_mac_whose_disk_is_locked_at_the_start_is_left_to_a_person(rig: Rig):
+    rig.mac.disk.filevault = True
+    failed = await rig.failed()
+    assert (failed.step, failed.kind) == ("auto-login", FailureKind.CONFIGURATION)
+    assert "FileVault is on" in failed.sentence
+    assert not failed.kind.blames_host, "a reboot is what loses it"
+
+
+@pytest.mark.parametrize("version", ["14.3", "26.3"])
+async def test_who_logs_in_is_seen_and_not_believed_whatever_launchd_refuses(rig: Rig, version: str):
+    rig.mac.product_version = version
+    assert "auto-login" in (await rig.ready()).changed_steps
+    assert rig.mac.session == "Aqua"
+    refused = any("killall loginwindow" in str(effect) for effect in rig.mac.effects)
+    assert refused == (version == "26.3")
+
+
+@pytest.mark.slow
+async def test_a_loginwindow_that_died_is_started(rig: Rig):
+    await rig.ready()
+    rig.mac.launchd.stop(rig.mac.launchd.jobs["system", "com.apple.loginwindow"])
+    rig.mac.end_graphical_session()
+    assert (await rig.ready()).changed_steps == ("auto-login",)
+    assert rig.mac.session == "Aqua"
+
+
+@pytest.mark.slow
+async def test_a_login_that_takes_too_long_is_told_and_fails_nothing(rig: Rig):
+    rig.mac.pace = Pace(speed=2000.0, seconds={"loginwindow": 400_000.0})
+    ready = await rig.ready()
+    assert "auto-login: no new console session of m1 after 30 seconds" in ready.notes
 
 
 @pytest.mark.slow

@@ -271,3 +271,114 @@ async def test_a_mac_that_does_not_answer_is_not_rebooted_and_says_so(live: Rig)
     assert isinstance(asked, Failed)
     assert asked.step == "reach-ssh"
     assert live.mac.effects == []
+
+
+@pytest.mark.slow
+async def test_a_mac_that_came_up_without_a_session_gets_one_and_a_second_kick_does_nothing(live: Rig):
+    live.mac.reboot()
+    await live.mac.settled()
+    assert live.mac.session is None
+    kicked = await live.bootstrap().kick_session(live.host(), live.fleet)
+    assert isinstance(kicked, Ready), kicked
+    assert kicked.changed_steps == ("kick-session",)
+    assert live.mac.session == "Aqua"
+    live.mac.effects.clear()
+    again = await live.bootstrap().kick_session(live.host(), live.fleet)
+    assert isinstance(again, Ready)
+    assert again.changed_steps == ()
+    assert live.mac.effects == []
+
+
+@pytest.mark.slow
+async def test_nobody_is_logged_in_anew_beside_a_virtual_machine(live: Rig):
+    live.mac.end_graphical_session()
+    live.mac.virtual_machines = lambda: 1
+    refused = await live.bootstrap().kick_session(live.host(), live.fleet)
+    assert isinstance(refused, Failed)
+    assert "a virtual machine runs" in refused.message
+    assert live.mac.effects == []
+
+
+@pytest.mark.slow
+async def test_a_kick_that_brings_no_session_says_so(live: Rig):
+    live.mac.seal_password()
+    failed = await live.bootstrap().kick_session(live.host(), live.fleet)
+    assert isinstance(failed, Failed)
+    assert "no console session of m1 came within 30 seconds" in failed.message
+
+
+EGRESS = "/var/run/tuist-egress"
+
+
+def evaluated(rig: Rig) -> list[str]:
+    """The rules for machines that the packet filter evaluates: those below an anchor that its main rules name."""
+    pf = rig.mac.pf
+    main = "\n".join(pf.rules()) if pf.enabled else ""
+    below = [
+        pf.rules(name)
+        for name, line in ((ANCHOR, ANCHOR), (f"com.apple/{ANCHOR}", "com.apple/*"))
+        if f'"{line}"' in main
+    ]
+    return [rule for rules in below for rule in rules]
+
+
+async def a_minute_later(rig: Rig) -> None:
+    rig.mac.launchd.run_interval_jobs()
+    await rig.mac.settled()
+
+
+async def as_root(rig: Rig, *lines: str) -> None:
+    target = rig.mac.target(rig.key.private)
+    async with rig.mac.ssh().connect(target) as shell:
+        for line in lines:
+            (await shell.run(f"sudo -n {line}", timeout=20.0)).check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rebooted", [False, True])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("pfctl -d",),
+        ("pfctl -F all",),
+        (f"pfctl -a {ANCHOR} -F all", f"pfctl -a com.apple/{ANCHOR} -F all"),
+        ("pfctl -f /dev/null", "pfctl -d"),
+    ],
+    ids=["off", "flushed", "anchors flushed", "replaced"],
+)
+async def test_rules_that_somebody_flushed_are_in_force_again_within_a_minute(
+    live: Rig, rebooted: bool, lines: tuple[str, ...]
+):
+    if rebooted:
+        live.mac.reboot()
+        await live.mac.settled()
+    assert evaluated(live)
+    await as_root(live, *lines)
+    assert not evaluated(live)
+    await a_minute_later(live)
+    assert evaluated(live)
+    assert live.mac.read(EGRESS).startswith(b"armed\n")
+    assert 'anchor "com.apple/*"' in "\n".join(live.mac.pf.rules()), "the system's rules are there, too"
+
+
+@pytest.mark.slow
+async def test_a_minute_in_which_nothing_happened_disturbs_nothing_and_a_new_address_loads_the_rules_anew(live: Rig):
+    await a_minute_later(live)
+    live.mac.effects.clear()
+    await a_minute_later(live)
+    assert not any("pfctl" in str(effect) for effect in live.mac.effects)
+    live.mac.address = "203.0.113.77"
+    await a_minute_later(live)
+    assert any(f"pfctl -q -a {ANCHOR} -f" in str(effect) for effect in live.mac.effects), (
+        "pf reads `self` when it loads"
+    )
+
+
+@pytest.mark.slow
+async def test_rules_that_cannot_be_loaded_are_told(live: Rig):
+    live.mac.write("/etc/pf.anchors/tuist.runners", b"this is no rule\n")
+    await as_root(live, f"pfctl -a {ANCHOR} -F all", f"pfctl -a com.apple/{ANCHOR} -F all")
+    await a_minute_later(live)
+    assert live.mac.read(EGRESS).startswith(b"open\n")
+    await live.update()
+    assert live.mac.read(EGRESS).startswith(b"armed\n")

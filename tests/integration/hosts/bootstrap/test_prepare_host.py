@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from integration.hosts.bootstrap.rig import Rig
+from unit.hosts.made import SERVER_ID, later, machine
 
 from paddock.base.secrets import Password
 from paddock.cli import main
+from paddock.clients.scaleway import Credentials
 from paddock.hosts.bootstrap import FailureKind, Ready
 from paddock.hosts.bootstrap.credentials import HostLogins
 from paddock.hosts.bootstrap.prepare import Preparation, prepare_host, recovery
@@ -79,6 +81,9 @@ async def test_options_that_do_not_go_together_are_explained(rig: Rig, tmp_path:
     assert "--kubeconfig" in result.output
 
 
+MACHINE = machine("mac-1", server_id=SERVER_ID, bound_at=later())
+
+
 def preparation(rig: Rig, password: str) -> Preparation:
     target = rig.mac.target(rig.key.private)
     return Preparation(
@@ -87,38 +92,39 @@ def preparation(rig: Rig, password: str) -> Preparation:
         key=rig.key.private,
         password=Password(password),
         fleet="runners",
-        machine="mac-1",
+        machine=MACHINE,
+        host_key=rig.mac.host_key,
     )
 
 
 @pytest.mark.slow
 async def test_the_fleet_is_told_the_password_and_finds_nothing_left_to_change(rig: Rig, client: Client):
-    logins = HostLogins(client, namespace="default")
+    logins = HostLogins(client)
     outcome = await prepare_host(rig.bootstrap(), preparation(rig, rig.mac.password), logins)
     assert isinstance(outcome, Ready)
-    stored = await logins.read("mac-1")
+    stored = await logins.read(MACHINE)
     assert stored is not None
-    assert stored.host_key == rig.mac.host_key
-    assert stored.password == Password(rig.mac.password)
+    assert stored == Credentials("m1", Password(rig.mac.password))
     # The full bootstrap that follows finds nothing to change in what was prepared.
-    ready = await rig.ready(rig.host(password=stored.password, host_key=stored.host_key))
+    ready = await rig.ready(rig.host(password=stored.password, host_key=rig.mac.host_key))
     assert not {"passwordless-sudo", "auto-login"} & set(ready.changed_steps)
 
 
 async def test_the_fleet_is_not_told_a_password_that_macos_refused(rig: Rig, client: Client):
-    logins = HostLogins(client, namespace="default")
+    logins = HostLogins(client)
     wanted = preparation(rig, "wrong")
     outcome = await prepare_host(rig.bootstrap(), wanted, logins)
     assert not isinstance(outcome, Ready)
     assert outcome.kind is FailureKind.PASSWORD_REFUSED
     assert "restart the host" in recovery(outcome, wanted)
-    assert await logins.read("mac-1") is None
+    assert await logins.read(MACHINE) is None
 
 
-async def test_a_host_whose_pinned_key_changed_is_not_touched(rig: Rig, client: Client):
-    logins = HostLogins(client, namespace="default")
-    assert isinstance(await prepare_host(rig.bootstrap(), preparation(rig, rig.mac.password), logins), Ready)
+async def test_a_mac_that_shows_another_key_than_the_pinned_one_gets_no_password(rig: Rig, client: Client):
+    wanted = preparation(rig, rig.mac.password)
     rig.mac.reinstall(keys=[rig.key.public])
-    outcome = await prepare_host(rig.bootstrap(), preparation(rig, rig.mac.password), logins)
+    outcome = await prepare_host(rig.bootstrap(), wanted, HostLogins(client))
     assert not isinstance(outcome, Ready)
     assert outcome.kind is FailureKind.HOST_KEY_CHANGED
+    assert rig.mac.commands == []
+    assert await HostLogins(client).read(MACHINE) is None

@@ -55,6 +55,8 @@ async def test_a_bootstrapped_host_has_short_leases_a_bounded_volume_and_rotated
     assert volumes(rig.mac) == {VOLUME: 1024 * 1000**2}
     assert rig.mac.disk.owner(f"/Volumes/{VOLUME}")[0] == rig.mac.username
     assert stat.S_IMODE(rig.mac.disk.at(f"/Volumes/{VOLUME}").stat().st_mode) == 0o700
+    assert rig.mac.exists(f"/Volumes/{VOLUME}/.metadata_never_index")
+    assert any(f"diskutil enableOwnership {VOLUME}" in str(effect) for effect in rig.mac.effects)
     assert rig.mac.read(ROTATION).decode().splitlines()[1] == "/var/log/tart-kubelet.log m1:wheel 644 5 10240 * N"
 
 

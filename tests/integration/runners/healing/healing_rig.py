@@ -219,11 +219,13 @@ class HealingRig:
         self.clock.advance(age)
         return pod
 
-    async def busy(self, *, linux: bool = False, pool: str = POOL, heard: bool = True) -> tuple[Pod, int]:
+    async def busy(
+        self, *, linux: bool = False, pool: str = POOL, heard: bool = True, place: str | None = None
+    ) -> tuple[Pod, int]:
         """A Pod at a job, as everybody sees it."""
         pod, claim = await self.claimed(linux=linux, pool=pool)
         runner = runner_of(pod)
-        await self.ledger.claims.commit(claim, runner)
+        await self.ledger.claims.commit(claim, runner, place=place)
         pod = await self.label(pod, account=str(ACME))
         if linux:
             pod = await self.containers(pod, runner="running", poller="terminated")
@@ -232,15 +234,15 @@ class HealingRig:
             one = job(claim.job_id, ACME, pool=pool, platform=platform)
             await self.ledger.jobs.started(one, runner_name=runner, started_at=self.clock.now())
         self.at_github(claim.job_id, "in_progress", runner)
-        self.row(pod, online=True, busy=True)
+        self.row(pod, online=True, busy=True, place=place or ORGANISATION)
         return pod, claim.job_id
 
-    async def finished(self, *, linux: bool = False, heard: bool = True) -> tuple[Pod, int]:
+    async def finished(self, *, linux: bool = False, heard: bool = True, place: str | None = None) -> tuple[Pod, int]:
         """A Pod whose job is over, and that does not end."""
-        pod, job_id = await self.busy(linux=linux)
+        pod, job_id = await self.busy(linux=linux, place=place)
         self.at_github(job_id, "completed", runner_of(pod))
-        self.github.hide(ORGANISATION, runner_of(pod))
-        self.github.show(ORGANISATION, GitHubRunner(runner_id=1, name="another", online=True, busy=False))
+        self.github.hide(place or ORGANISATION, runner_of(pod))
+        self.github.show(place or ORGANISATION, GitHubRunner(runner_id=1, name="another", online=True, busy=False))
         if heard:
             await self.ledger.jobs.completed(
                 job_id,
@@ -266,9 +268,9 @@ class HealingRig:
             conclusion="failure" if over else None,
         )
 
-    def row(self, pod: Pod, *, online: bool, busy: bool = False) -> None:
+    def row(self, pod: Pod, *, online: bool, busy: bool = False, place: str = ORGANISATION) -> None:
         name = runner_of(pod)
-        self.github.show(ORGANISATION, GitHubRunner(runner_id=7, name=name, online=online, busy=busy))
+        self.github.show(place, GitHubRunner(runner_id=7, name=name, online=online, busy=busy))
 
     async def reports(self, pod: Pod, mark: str = "1", *, still_for: float = 0.0) -> None:
         """The runner reports; `still_for` seconds later it reports the same again."""

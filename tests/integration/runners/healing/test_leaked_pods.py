@@ -4,14 +4,16 @@ from datetime import timedelta
 
 import httpx2
 import pytest
-from integration.runners.healing.healing_rig import MINUTE, NAMESPACE, HealingRig, as_ledger, runner_of
+from integration.runners.healing.healing_rig import MINUTE, NAMESPACE, ORGANISATION, HealingRig, as_ledger, runner_of
 from integration.runners.ledger.rig import ACME, attempt, job
 
+from paddock.clients.github import Forbidden
 from paddock.kube.builtin import Pod
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.facts import LEFT_CLAIMS
 from paddock.runners.ledger import Outcome
 
+AT_REPOSITORY = f"repos/org{ACME}/app"
 LOST = HealingSettings().lost_communication.total_seconds() + MINUTE
 
 
@@ -568,3 +570,30 @@ async def test_a_live_kill_would_be_counted(healing_rig: HealingRig) -> None:
     await healing_rig.heal()
     assert healing_rig.counted("paddock_live_kills_total", path="reap") == 1
     healing_rig.start()  # a new registry: the count was the point
+
+
+@pytest.mark.parametrize(
+    ("place", "refuses"),
+    [(ORGANISATION, AT_REPOSITORY), (AT_REPOSITORY, ORGANISATION)],
+    ids=["organisation", "repository"],
+)
+async def test_a_finished_pod_is_reaped_though_the_app_may_not_list_the_other_place(
+    healing_rig: HealingRig, place: str, refuses: str
+) -> None:
+    """An App for an organisation has no right to a repository's list, nor one for repositories to the organisation's."""
+    pod, _ = await healing_rig.finished(linux=True, place=place)
+    healing_rig.github.places[refuses] = Forbidden("Resource not accessible by integration", status=403)
+    await healing_rig.reports(pod, still_for=130)
+    await healing_rig.heal()
+    await healing_rig.reports(pod, still_for=60)
+    assert [heal.kind for heal in (await healing_rig.heal()).healed] == ["finished_job_pod"]
+    assert not await healing_rig.there(pod)
+
+
+async def test_a_place_that_refuses_its_own_list_takes_no_pod(healing_rig: HealingRig) -> None:
+    pod, _ = await healing_rig.finished(linux=True, place=AT_REPOSITORY)
+    healing_rig.github.places[AT_REPOSITORY] = Forbidden("Resource not accessible by integration", status=403)
+    for _ in range(10):
+        await healing_rig.reports(pod, still_for=130)
+        assert (await healing_rig.heal()).healed == ()
+    assert await healing_rig.there(pod)

@@ -178,11 +178,8 @@ async def test_an_offline_runner_row_is_unregistered_within_three_minutes(healin
     await rig.ledger.recovery.pod_stopped(pod.metadata.uid, rig.clock.now(), by="test", why="ended")
     await rig.vanish(pod)
 
-    async def pools() -> list[str]:
-        return ["runner"]
-
     rows = OfflineRunners(
-        rig.ledger, rig.github, count_pods(rig.pods._reader, NAMESPACE), pools, replace(rig.settings), rig.clock
+        rig.ledger, rig.github, count_pods(rig.pods._reader, NAMESPACE), replace(rig.settings), rig.clock
     )
 
     async def unregistered() -> bool:

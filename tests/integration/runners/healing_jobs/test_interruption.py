@@ -94,7 +94,8 @@ async def _offline(scene: Scene) -> None:
     await scene.bench.running(2)
     await scene.bench.ledger.recovery.pod_stopped("uid-1", scene.bench.clock.now(), by="controller", why="stopped")
     scene.cluster.alive.add("uid-2")
-    scene.github.places[ORGANISATION] = [runner(1), runner(2), runner(7, name="mac-m4-x-0a1b2c3d")]
+    minted = f"mac-m4-x-{await scene.bench.ledger.registrations.mark()}-0a1b2c3d"
+    scene.github.places[ORGANISATION] = [runner(1), runner(2), runner(7, name=minted)]
 
 
 def _process(kind: str, scene: Scene, fate: Fate) -> Any:
@@ -106,9 +107,6 @@ def _process(kind: str, scene: Scene, fate: Fate) -> Any:
     async def announce(installation_id: int, repository: str, found: GitHubJob) -> bool:
         return await scene.bench.ledger.jobs.enqueue(job(found.job_id)) is Moved.QUEUED
 
-    async def pools() -> list[str]:
-        return ["mac-m4"]
-
     makers: dict[str, Callable[[], Any]] = {
         "claims": lambda: LeftClaims(ledger, github, SETTINGS, clock),
         "orphans": lambda: OrphanedJobs(ledger, github, pods, SETTINGS, clock),
@@ -116,7 +114,7 @@ def _process(kind: str, scene: Scene, fate: Fate) -> Any:
         "queued": lambda: LongQueued(ledger, github, SETTINGS, clock),
         "unheard": lambda: UnheardJobs(ledger, github, fate.over(announce), SETTINGS, clock),
         "redelivery": lambda: Redelivery(ledger, {"app": github}, SETTINGS, clock),
-        "offline": lambda: OfflineRunners(ledger, github, pods, pools, SETTINGS, clock),
+        "offline": lambda: OfflineRunners(ledger, github, pods, SETTINGS, clock),
     }
     return makers[kind]()
 

@@ -114,7 +114,9 @@ async def test_only_the_executors_claim_goes_when_another_runner_finished_the_jo
     await bench.started(job(10), "b")
     await bench.completed(job(11), "foreign")
     bench.clock.advance(3600)
-    report = await _worker(bench).heal()
+    github = stub_github()
+    github.places[ORGANISATION] = [runner("b", online=True, busy=True)]
+    report = await _worker(bench, github).heal()
     assert [heal.evidence["pod_uid"] for heal in report.healed] == ["uid-a"], "which was left without a job"
     assert {claim.pod_uid for claim in await bench.ledger.claims.all()} == {"uid-b"}
 

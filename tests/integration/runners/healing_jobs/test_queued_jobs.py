@@ -12,6 +12,7 @@ from paddock.clients.github import BudgetSpent, GitHubJob, Unavailable
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.queued_jobs import LongQueued, UnheardJobs
 from paddock.runners.ledger import Moved, Outcome
+from paddock.runners.ledger.rows import Announced
 from paddock.runners.ledger.scale_sets import FIRST_JOB_ID
 
 HOUR = 3600.0
@@ -169,16 +170,21 @@ async def test_a_job_that_no_pool_serves_is_bound_to_a_runner_of_ours_that_has_i
     assert (await bench.status(10), await bench.status(11)) == ("queued", "running")
 
 
+@pytest.mark.parametrize("here", ["queued", "waiting", "unserved"])
 @pytest.mark.parametrize("status", ["in_progress", "completed"])
-async def test_a_job_that_a_scale_sets_runner_has_takes_nothing_from_the_sets_own_row(bench: Bench, status: str):
+async def test_a_job_that_a_scale_sets_runner_has_takes_nothing_from_the_sets_own_row(
+    bench: Bench, status: str, here: Announced
+):
     github, worker = await _waiting(bench, 100)
     await bench.ledger.jobs.completed(10, account_id=ACME, conclusion="cancelled", completed_at=START)
     await bench.queue(job(FIRST_JOB_ID))
     await bench.running(1)
-    await bench.ledger.jobs.enqueue(job(11, age=700), status="unserved")
+    await bench.ledger.jobs.enqueue(job(11, age=700), status=here)
     github.says(11, status, runner_name="runner-1-mint", started_at=START, conclusion="success")
     await worker.heal()
-    assert await bench.status(11) == "completed"
+    row = await bench.ledger.jobs.get(11)
+    assert row is not None
+    assert (row.status, row.conclusion, row.runner_name) == ("completed", "elsewhere", None)
     assert await bench.status(FIRST_JOB_ID) == "running"
     assert [claim.job_id for claim in await bench.ledger.claims.all()] == [FIRST_JOB_ID]
 

@@ -9,18 +9,11 @@ from integration.runners.ledger.rig import ACME, BOLT, Bench, job
 
 from paddock.clients.github import (
     BudgetSpent,
-    Forbidden,
-    GitHubRunner,
     Installation,
     Priority,
-    RunnerPlace,
-    Unavailable,
 )
 from paddock.runners.api.settings import HealingSettings
-from paddock.runners.healing.inquiry import Inquiry
-from paddock.runners.healing.pass_report import PassReport
 from paddock.runners.healing.queued_jobs import LongQueued
-from paddock.runners.healing.verdicts.job import RunnerSaid
 
 HOUR = 3600.0
 
@@ -59,34 +52,3 @@ async def test_below_half_of_the_hour_only_the_line_is_refused():
     except BudgetSpent:
         refused += 1
     assert (refused, (await client.job(77, "acme/rocket", 5)).job_id) == (1, 5)
-
-
-def asking(github: StubGitHub, clock: SteppedClock):
-    return Inquiry(github, clock).begin(PassReport(HealingSettings()), ())
-
-
-def runner(name: str) -> GitHubRunner:
-    return GitHubRunner(runner_id=3, name=name, online=True, busy=False)
-
-
-async def test_a_runner_of_the_repository_is_not_absent_because_the_organisation_does_not_list_it():
-    github = StubGitHub()
-    github.places = {"orgs/acme": [], "repos/acme/app": [runner("mine")]}
-    questions = asking(github, SteppedClock())
-    assert await questions.runner(7, "acme/app", "mine") is RunnerSaid.ONLINE
-    assert await questions.places(7, "acme/app", "mine") == ((RunnerPlace(7, "acme", "app"), runner("mine")),)
-    assert await questions.runner(7, "acme/app", "other") is RunnerSaid.ABSENT
-
-
-async def test_a_repository_that_does_not_answer_is_no_proof_of_absence():
-    github = StubGitHub()
-    github.places = {"orgs/acme": [], "repos/acme/app": Unavailable("502", status=502)}
-    assert await asking(github, SteppedClock()).runner(7, "acme/app", "mine") is RunnerSaid.UNKNOWN
-
-
-async def test_an_organisation_that_refuses_its_list_is_passed_over_for_the_repositorys():
-    github = StubGitHub()
-    github.places = {"orgs/acme": Forbidden("no", status=403), "repos/acme/app": [runner("mine")]}
-    assert await asking(github, SteppedClock()).runner(7, "acme/app", "mine") is RunnerSaid.ONLINE
-    github.places["repos/acme/app"] = Forbidden("no", status=403)
-    assert await asking(github, SteppedClock()).runner(7, "acme/app", "mine") is RunnerSaid.UNKNOWN

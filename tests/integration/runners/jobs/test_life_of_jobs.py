@@ -43,7 +43,7 @@ async def test_lost_repeated_and_reordered_webhooks_lose_no_job(world: World) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hang", [Hang.NEVER_REGISTERS, Hang.LOSES_ANSWER, Hang.HANGS_AFTER_JOB])
+@pytest.mark.parametrize("hang", [Hang.NEVER_REGISTERS, Hang.LOSES_ANSWER, Hang.HANGS_AFTER_JOB, Hang.RETRIES_NOISILY])
 async def test_a_runner_that_goes_wrong_costs_no_job(world: World, hang: Hang) -> None:
     world.pods.runner_faults.next.append(hang)
     world.submit(4)

@@ -57,6 +57,9 @@ async def test_denied_while_its_job_runs_and_allowed_again(world: World) -> None
 @pytest.mark.slow
 async def test_a_stranger_who_installs_the_app_is_kept_waiting_and_gets_no_mac(world: World) -> None:
     stranger = world.github.add_organization("stranger", "miner")
+    stranger.permissions["administration"] = (
+        "write"  # one repository will be allowed, and a runner is registered with it alone
+    )
     job = world.github.submit("stranger/miner", labels=(LABEL,), duration=30)
 
     async def kept() -> bool:
@@ -74,6 +77,7 @@ async def test_a_stranger_who_installs_the_app_is_kept_waiting_and_gets_no_mac(w
 
 @pytest.mark.slow
 async def test_where_the_default_group_is_closed_jobs_run_on_runners_of_their_repository(world: World) -> None:
+    world.account.permissions["administration"] = "write"
     world.github.close_default_group("acme")
     world.submit(3)
     await finished(world)

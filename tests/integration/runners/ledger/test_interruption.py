@@ -102,7 +102,7 @@ class _Doomed(Database):
     """A database whose connection dies once, just before its n-th statement."""
 
     def __init__(self, pool: Any, bench: Bench, survives: int) -> None:
-        super().__init__(pool)
+        super().__init__(pool, bench.clock)
         self._bench = bench
         self._left = survives
         self.struck = False

@@ -10,7 +10,8 @@ import pytest
 from integration.runners.ledger.rig import ACME, BOLT, POOL, Bench, attempt, job, pod
 from msgspec.structs import asdict, replace
 
-from paddock.runners.ledger import FINISHED, Outcome
+from paddock.runners.ledger import FINISHED, Execution, Outcome
+from paddock.runners.ledger.scale_sets import FIRST_JOB_ID
 
 MINUTES_5 = timedelta(minutes=5)
 CHANGED = {"changed_at", "changed_by", "changed_why"}
@@ -138,3 +139,22 @@ async def test_a_pool_is_not_held_up_by_the_longest_of_lines(bench: Bench):
     signals = await bench.ledger.signals.of_pool(POOL)
     assert (signals.queued, signals.withheld) == (1, 29)
     assert 6.9 < signals.oldest_dispatchable_seconds <= 7
+
+
+@pytest.mark.parametrize("minted_for", [10, FIRST_JOB_ID], ids=["a webhook's runner", "a scale set's runner"])
+async def test_a_runner_acts_on_rows_of_its_own_source_alone(bench: Bench, minted_for: int):
+    """A pool went from webhooks to a scale set: one job of GitHub's may stand here twice, under a number of each source."""
+    (other,) = {10, FIRST_JOB_ID} - {minted_for}
+    await bench.accounts(ACME)
+    await bench.queue(job(minted_for, age=9))
+    await bench.running(1)
+    await bench.queue(job(other))
+    assert await bench.started(job(other), 1) is Execution.OTHER_SOURCE
+    assert (await bench.status(minted_for), await bench.status(other)) == ("running", "queued")
+    await bench.completed(job(other), 1)
+    row = await bench.ledger.jobs.get(other)
+    assert row is not None
+    assert (row.status, row.conclusion, row.runner_name) == ("completed", "elsewhere", None)
+    assert await bench.status(minted_for) == "running"
+    assert [claim.job_id for claim in await bench.ledger.claims.all()] == [minted_for]
+    assert await bench.problems() == []

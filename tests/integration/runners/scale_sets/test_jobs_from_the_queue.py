@@ -214,18 +214,29 @@ async def test_a_pool_that_comes_back_under_another_name_has_the_set_and_the_job
 
 
 async def test_siblings_that_were_given_each_others_runner_both_end_right(world: ScaleSetWorld) -> None:
-    world.github.behaviour.crossed_siblings = True
-    world.github.behaviour.assignment = (20.0, 20.0)  # both wait before a runner is offered either
+    world.github.deal({})  # no runner is given a job before each has the other's
     world.submit(2, seconds=120.0)
-    await finished(world)
-    rows = {row.job_id: row for row in await world.rows()}
-    sessions = {one.pod_uid: one for number in rows for one in await world.ledger.sessions.of_job(number)}.values()
-    # Between the two starts the first job may have gone to a third Pod, which is then given none.
-    executed = {session.job_id: session.executed_job_id for session in sessions if session.executed_job_id}
+    rows = dict[int, str]()
+    minted = dict[int, str]()
+
+    async def both_have_a_runner() -> bool:
+        rows.update({row.job_id: row.job_name for row in await world.rows()})
+        open_now = {one.job_id: one.runner_name for one in await world.ledger.sessions.open() if one.job_id in rows}
+        minted.clear()
+        minted.update({number: open_now[number] for number in rows if number in open_now})
+        return len(minted) == 2
+
+    await world.until("both have a runner", both_have_a_runner, within=60.0)
     first, second = rows
+    at_github = {job.name: job.id for job in world.submitted}
+    world.github.deal({minted[first]: at_github[rows[second]], minted[second]: at_github[rows[first]]})
+    await finished(world)
+    sessions = {one.pod_uid: one for number in rows for one in await world.ledger.sessions.of_job(number)}.values()
+    executed = {session.job_id: session.executed_job_id for session in sessions if session.executed_job_id}
     assert executed == {first: second, second: first}
-    at_github = {job.name: job.runner_name for job in (world.github.job(one.id) for one in world.submitted)}
-    assert {row.job_name: row.runner_name for row in rows.values()} == at_github
+    runners = {job.name: job.runner_name for job in (world.github.job(one.id) for one in world.submitted)}
+    assert runners == {rows[first]: minted[second], rows[second]: minted[first]}
+    assert {row.job_name: row.runner_name for row in await world.rows()} == runners
 
 
 async def test_a_completion_that_comes_while_the_runner_works_on_ends_no_pod(world: ScaleSetWorld) -> None:

@@ -21,6 +21,7 @@ MAC = RunnerPool(
         image="ghcr.io/acme/macos:15",
         fleet_selector="m4",
         dispatch_label="paddock-macos",
+        job_source="Webhook",
         runner_labels=("self-hosted", "macOS"),
     ),
 )
@@ -30,6 +31,7 @@ LINUX = RunnerPool(
         image="ghcr.io/acme/linux:24",
         fleet_selector="x64",
         dispatch_label="paddock-linux",
+        job_source="Webhook",
         runner_labels=("self-hosted", "Linux"),
         os="linux",
         pod_cpu_milli=3500,

@@ -3,9 +3,10 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
+from simulation.branches import interrupted_calls
 from simulation.runners.scale_sets.queue_world import QueueWorld, scenario
 
-from paddock.simulator.interruptions import Interruption, interruptions
+from paddock.simulator.interruptions import Interruption
 from paddock.simulator.process import simulate
 
 CRASHES = (Interruption.CRASH_BEFORE, Interruption.CRASH_AFTER)
@@ -46,7 +47,7 @@ def test_undisturbed_three_jobs_succeed_through_the_queue() -> None:
 
 
 def test_wherever_the_process_dies_the_job_runs_once() -> None:
-    assert len(interruptions(scenario(_one_job), seed=3, kinds=[Interruption.CRASH_AFTER])) > 15
+    assert len(interrupted_calls(scenario(_one_job), seed=3, kinds=[Interruption.CRASH_AFTER])) > 15
 
 
 @pytest.mark.slow
@@ -55,4 +56,4 @@ def test_wherever_the_process_dies_the_job_runs_once() -> None:
 def test_wherever_it_is_interrupted_every_job_runs_once(
     flow: Callable[[QueueWorld], Awaitable[None]], kinds: tuple[Interruption, ...]
 ) -> None:
-    assert len(interruptions(scenario(flow), seed=2, kinds=kinds)) > 50
+    assert len(interrupted_calls(scenario(flow), seed=2, kinds=kinds)) > 50

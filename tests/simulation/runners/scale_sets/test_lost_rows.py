@@ -1,9 +1,10 @@
 """The ledger lost rows, as after a restore from a backup: jobs that GitHub counts get runners at once, and never too many."""
 
 import pytest
+from simulation.branches import interrupted_calls
 from simulation.runners.scale_sets.queue_world import QueueWorld, scenario
 
-from paddock.simulator.interruptions import Interruption, interruptions
+from paddock.simulator.interruptions import Interruption
 from paddock.simulator.process import simulate
 
 AT_ONCE = 60.0
@@ -118,16 +119,16 @@ def test_when_the_job_behind_a_nameless_row_is_cancelled_the_row_ends() -> None:
 
 
 def test_wherever_the_process_dies_at_the_ledger_lost_rows_are_made_up_for_and_no_job_runs_twice() -> None:
-    at_the_ledger = interruptions(
+    at_the_ledger = interrupted_calls(
         scenario(_both_run_once),
         seed=3,
         kinds=[Interruption.CRASH_AFTER],
         only=lambda call: call.name.startswith("ledger") and call.name != "ledger note",
     )
-    assert "ledger make nameless" in {each.call.name for each in at_the_ledger}
+    assert "ledger make nameless" in {each.name for each in at_the_ledger}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", Interruption)
 def test_wherever_it_is_interrupted_lost_rows_are_made_up_for(kind: Interruption) -> None:
-    assert len(interruptions(scenario(_both_run_once), seed=4, kinds=[kind])) > 20
+    assert len(interrupted_calls(scenario(_both_run_once), seed=4, kinds=[kind])) > 20

@@ -3,13 +3,14 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
+from simulation.branches import interrupted_calls
 from simulation.runners.scale_sets.queue_world import LABEL, QueueWorld, pool, scenario
 
 from paddock.clients.github import Forbidden
 from paddock.clients.github.scaleset_client import ScaleSetClient
 from paddock.simulator.faults import Fail
 from paddock.simulator.github.scale_sets_api import ScaleSetsApi
-from paddock.simulator.interruptions import Interruption, interruptions
+from paddock.simulator.interruptions import Interruption
 from paddock.simulator.process import simulate
 from paddock.simulator.service.response import json_answer
 
@@ -333,7 +334,7 @@ async def _retired_under_a_job(queue: QueueWorld) -> None:
 
 
 def test_wherever_the_process_dies_while_a_source_retires_its_last_job_runs_once_and_no_set_is_left() -> None:
-    assert len(interruptions(scenario(_retired_under_a_job), seed=3, kinds=[Interruption.CRASH_AFTER])) > 20
+    assert len(interrupted_calls(scenario(_retired_under_a_job), seed=3, kinds=[Interruption.CRASH_AFTER])) > 20
 
 
 async def _relabelled(queue: QueueWorld) -> None:
@@ -352,7 +353,7 @@ async def _relabelled_by_another_set(queue: QueueWorld) -> None:
 
 
 def test_wherever_the_process_dies_while_a_set_is_replaced_every_job_runs_once_and_one_set_is_left() -> None:
-    assert len(interruptions(scenario(_renamed_under_a_job), seed=3, kinds=[Interruption.CRASH_AFTER])) > 30
+    assert len(interrupted_calls(scenario(_renamed_under_a_job), seed=3, kinds=[Interruption.CRASH_AFTER])) > 30
 
 
 @pytest.mark.slow
@@ -365,4 +366,4 @@ def test_wherever_the_process_dies_while_a_set_is_replaced_every_job_runs_once_a
 )
 @pytest.mark.parametrize("flow", [_renamed_under_a_job, _retired_under_a_job, _relabelled, _relabelled_by_another_set])
 def test_wherever_a_change_is_interrupted_every_job_runs_once(flow: Act, kinds: tuple[Interruption, ...]) -> None:
-    assert len(interruptions(scenario(flow), seed=2, kinds=kinds)) > 20
+    assert len(interrupted_calls(scenario(flow), seed=2, kinds=kinds)) > 20

@@ -109,6 +109,33 @@ def test_a_listener_that_is_stopped_while_it_breaks_a_poll_off_ends(monkeypatch:
     run(act)
 
 
+@pytest.mark.parametrize("answered_after", [1.0, 30.0])
+def test_a_listener_that_is_stopped_while_it_opens_a_session_leaves_none_that_answers_in_time(
+    monkeypatch: pytest.MonkeyPatch, answered_after: float
+) -> None:
+    """Stopped by a roll-out, a pool's change or a lease: the process lives, and GitHub's answer is on its way."""
+    open_session = ScaleSetClient.open_session
+
+    async def slow_to_answer(client: ScaleSetClient, place: RunnerPlace, scale_set_id: int, owner: str) -> QueueSession:
+        session = await open_session(client, place, scale_set_id, owner)
+        await asyncio.sleep(answered_after)
+        return session
+
+    async def act(queue: QueueWorld) -> None:
+        monkeypatch.setattr(ScaleSetClient, "open_session", slow_to_answer)
+        began = queue.world.clock.monotonic()
+        await _listens_and_is_stopped(queue, after=0.5)
+        stopped_after = queue.world.clock.monotonic() - began
+        assert stopped_after < 15.0, "a process that is to end waits for GitHub"
+        if answered_after < 5.0:
+            assert queue.scale_set.session == ""
+            queue.start()
+            await listening(queue)
+            assert "Conflict" not in said(queue)
+
+    run(act)
+
+
 def test_a_listener_that_lost_its_lease_while_it_opened_a_session_closes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(queue: QueueWorld) -> None:
         record = queue.book.record

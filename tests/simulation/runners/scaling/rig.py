@@ -49,9 +49,17 @@ class StubBooks:
         self.asked: list[str] = []
 
     def say(
-        self, pool: str, *, claimed: int = 0, occupied: int = 0, queued: int = 0, withheld: int = 0, p95: int = 0
+        self,
+        pool: str,
+        *,
+        claimed: int = 0,
+        occupied: int = 0,
+        queued: int = 0,
+        withheld: int = 0,
+        p95: int = 0,
+        **more: Any,
     ) -> None:
-        self.load[pool] = PoolSignals(pool, claimed, occupied, queued, withheld, 0.0, p95)
+        self.load[pool] = PoolSignals(pool, claimed, occupied, queued, withheld, 0.0, p95, **more)
 
     async def signals(self, pool: str) -> PoolSignals:
         self.asked.append(pool)

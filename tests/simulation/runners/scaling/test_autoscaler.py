@@ -13,6 +13,7 @@ from paddock.kube.crd import crd_of
 from paddock.kube.errors import ConflictError
 from paddock.kube.objects import Condition, ObjectMeta
 from paddock.runners.api import FINALIZER, Autoscaling, RunnerPool, WarmWindow
+from paddock.runners.pools.autoscaler import RUNNER_VERSION
 from paddock.runners.pools.capacity import RuntimeClass
 from paddock.runners.pools.warm_windows import WARM_WINDOWS
 from paddock.simulator.process import World
@@ -271,3 +272,28 @@ def _windows(fleet: ScalingWorld) -> Condition:
     found = get_condition(fleet.seen("xcode").status.conditions, WARM_WINDOWS)
     assert found is not None
     return found
+
+
+@simulated(seeds=1)
+async def test_a_pool_says_that_github_calls_its_runners_too_old_until_one_works(world: World) -> None:
+    fleet = ScalingWorld(world)
+    await fleet.nodes(20)
+    await fleet.pool("xcode")
+    await fleet.pool("fixed", enabled=False, replicas=1)
+    await fleet.until("the floor stands", lambda: fleet.replicas("xcode", "fixed") == [1, 1])
+
+    def said(name: str) -> Condition | None:
+        return get_condition(fleet.seen(name).status.conditions, RUNNER_VERSION)
+
+    assert (said("xcode"), said("fixed")) == (None, None)
+    since = fleet.clock.now()
+    for name in ("xcode", "fixed"):
+        fleet.retirement.say(name, too_old=4, too_old_since=since)
+    await fleet.until("both say so", lambda: bool(said("xcode") and said("fixed")), within=90.0)
+    for name in ("xcode", "fixed"):
+        condition = said(name)
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("False", "RunnerTooOld")
+        assert "4 runners of image image:1" in condition.message
+        fleet.retirement.say(name)
+    await fleet.until("one worked", lambda: said("xcode") is None and said("fixed") is None, within=90.0)

@@ -84,11 +84,29 @@ async def test_retry_after_is_honoured() -> None:
     assert clock.monotonic() >= 17
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"not json", b'{"a": "\xff"}', b'{"encoded_jit_config": ""}'])
+@pytest.mark.parametrize("asked", [b"99999999", b"9" * 400, b"\xb2", b"Mon, 01 Jun 9999 11:00:00 GMT"])
+async def test_what_a_page_in_between_asks_for_keeps_a_pod_waiting_for_minutes_at_most(asked: bytes) -> None:
+    """The same Mac counts as cut off from dispatch after two minutes."""
+    page = httpx2.Response(503, headers=[(b"Retry-After", asked)], content=b"<html>maintenance</html>")
+    answer, _, clock = await poll(page, served())
+    assert isinstance(answer, Served)
+    assert clock.monotonic() < 120
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b"not json", b'{"a": "\xff"}', b'{"encoded_jit_config": ""}', b"[" * 3000]
+)
 async def test_an_answer_without_a_config_is_asked_for_again(body) -> None:
     answer, service, _ = await poll(httpx2.Response(200, content=body), served())
     assert isinstance(answer, Served)
     assert len(service.asked) == 2
+
+
+@pytest.mark.parametrize("number", ["seven", [7], {}, None])
+async def test_a_job_whose_number_cannot_be_read_is_a_job(number: object) -> None:
+    body = {"encoded_jit_config": JIT, "owner": "acme", "workflow_job_id": number}
+    answer, *_ = await poll(httpx2.Response(200, json=body))
+    assert answer == Served(Secret(JIT), "acme", 0)
 
 
 async def test_a_page_that_is_not_of_dispatch_is_not_asked_in_a_hurry_and_dispatch_was_not_reached() -> None:

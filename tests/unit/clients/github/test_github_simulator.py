@@ -176,6 +176,7 @@ async def test_a_pools_group_brings_its_runner_only_jobs_of_repositories_that_it
 async def test_where_the_default_group_is_closed_a_job_runs_on_a_runner_of_its_repository(
     client: GitHubClient, simulated: SimulatedGitHub
 ):
+    simulated.account("acme").permissions["administration"] = "write"
     simulated.close_default_group("acme")
     job = simulated.submit("acme/app", labels=LABELS)
     runner = await minted(client, simulated)

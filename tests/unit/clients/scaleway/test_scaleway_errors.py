@@ -19,7 +19,6 @@ from paddock.clients.scaleway.errors import (
     Unauthenticated,
     Unavailable,
     error_of_answer,
-    parse_retry_after,
 )
 
 FLOOR = "this server cannot be deleted before 2026-06-12 07:06:59"
@@ -132,20 +131,3 @@ def test_the_date_of_the_billing_floor_is_read_from_either_shape(body: bytes, ex
     error = error_of_answer(412, body)
     assert isinstance(error, PreconditionFailed)
     assert floor_of(error) == expected
-
-
-@pytest.mark.parametrize(
-    ("header", "expected"),
-    [
-        (None, None),
-        ("", None),
-        ("7", 7.0),
-        ("1.5", 1.5),
-        ("soon", None),
-        ("-3", None),
-        ("Mon, 01 Jun 2026 12:00:30 GMT", 30.0),
-        ("Mon, 01 Jun 2026 11:00:00 GMT", 0.0),
-    ],
-)
-def test_retry_after_is_a_number_or_a_date(header: str | None, expected: float | None):
-    assert parse_retry_after(header, datetime(2026, 6, 1, 12, 0, tzinfo=UTC)) == expected

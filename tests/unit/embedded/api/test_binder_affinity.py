@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from paddock.embedded.api.node_affinity import asks_for
-from paddock.embedded.api.scheduler import NodePlacement, Unschedulable, place, shunned
+from paddock.embedded.api.affinity import asks_for, shunned
+from paddock.embedded.api.scheduler import NodePlacement, Unschedulable, place
 
 Json = dict[str, Any]
 

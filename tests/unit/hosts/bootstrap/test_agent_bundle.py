@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from paddock.hosts.bootstrap import PlanError
-from paddock.hosts.bootstrap.agent_bundle import Tart, default_fleet, missing_parts, read_bundle
+from paddock.hosts.bootstrap.agent_bundle import default_fleet, missing_parts, read_bundle
+from paddock.hosts.bootstrap.pins import Archive
 
-TART = Tart("https://files.example/tart.tar.gz", "a" * 64, "2.35.0")
+TART = Archive("https://files.example/tart.tar.gz", "a" * 64, "2.35.0")
 
 
 def bundle(path: Path, name: str = "manifest.json", **manifest: str) -> Path:
@@ -37,7 +38,7 @@ def test_without_a_bundle_nothing_of_ours_is_put_on_a_mac() -> None:
     assert default_fleet(None, None).payloads == ()
     missing = missing_parts(None, None, Path("/somewhere"))
     assert "/somewhere" in missing["--agent-bundle"]
-    assert "--tart-sha256" in missing["--tart-url"]
+    assert "--tart-sha256" in missing["--tart-version"]
 
 
 def test_a_dispatch_address_with_braces_is_no_template(tmp_path: Path) -> None:

@@ -2,7 +2,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from paddock.hosts.bootstrap.drift import DriftLimits, GaveUp, Update, UpToDate, Verdict, WaitUntil, decide
+from paddock.hosts.api import MachineStatus
+from paddock.hosts.bootstrap.drift import (
+    DriftLimits,
+    GaveUp,
+    Update,
+    UpToDate,
+    Verdict,
+    WaitUntil,
+    after_failed_update,
+    after_update,
+    decide,
+    given_up,
+)
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -79,3 +91,28 @@ def test_zero_disables_the_cap_and_the_re_arming():
     assert isinstance(verdict(failures=50, failed="new", ago=100, limits=DriftLimits(max_failures=0)), Update)
     stopped = verdict(failures=5, failed="new", ago=10_000, limits=DriftLimits(rearm_after=timedelta(0)))
     assert stopped == GaveUp("5 updates in a row failed; only a new configuration starts them again", None)
+
+
+class TestWhatBecomesOfTheMachine:
+    BEFORE = MachineStatus(phase="Ready", host_config_hash="old")
+
+    def test_a_failed_update_leaves_on_record_what_the_host_really_carries(self):
+        failed = after_failed_update(self.BEFORE, "new", 2, NOW)
+        assert (failed.host_config_hash, failed.failed_host_config_hash, failed.update_attempts) == ("old", "new", 3)
+        verdict = decide(
+            applied=failed.host_config_hash,
+            desired="new",
+            failures=failed.update_attempts,
+            failed=failed.failed_host_config_hash,
+            last_failure=failed.last_update_failure_time,
+            now=NOW,
+        )
+        assert not isinstance(verdict, UpToDate)
+
+    def test_a_machine_whose_updates_are_given_up_counts_as_failed_until_one_works(self):
+        failed = given_up(self.BEFORE, "five in a row failed")
+        assert (failed.phase, failed.failure_reason) == ("Failed", "UpdateExceededRetries")
+        assert failed.failure_message == "five in a row failed"
+        well = after_update(failed, "new")
+        assert (well.phase, well.failure_reason, well.failure_message) == ("Ready", "", "")
+        assert (well.host_config_hash, well.update_attempts, well.failed_host_config_hash) == ("new", 0, "")

@@ -6,7 +6,7 @@ from unit.hosts.bootstrap.fleets import GUARD
 from paddock.hosts.bootstrap import CarveOut, EgressFirewall
 from paddock.hosts.bootstrap.errors import PlanError
 from paddock.hosts.bootstrap.packet_filter import egress_rules, guard_is_safe, ingress_rules
-from paddock.simulator.mac.pf_rules import parse
+from paddock.simulator.mac.pf_rules import RulesetError, parse
 from paddock.simulator.mac.pf_verdict import Packet, verdict
 
 
@@ -60,7 +60,7 @@ def test_the_guard_is_installed_only_where_it_cannot_lock_us_out(peer: str, addr
         assert why in verdict
 
 
-OWN = ("192.168.64.1", "203.0.113.20")
+OWN = ("192.168.64.1", "fe80::1", "203.0.113.20", "2001:db8::20")
 CARVED = EgressFirewall(carve_outs=(CarveOut(destination="10.96.0.0/12", ports="4000:4001"),))
 
 
@@ -91,6 +91,38 @@ def test_every_machine_reaches_the_internet(target: str):
 
 
 @pytest.mark.parametrize("target", OWN)
+@pytest.mark.parametrize(
+    "packet",
+    [
+        *({"port": port} for port in (22, 80, 445, 3283, 5900, 8080, 10250)),
+        {"protocol": "udp", "port": 5353},
+        {"protocol": "icmp"},
+    ],
+)
+def test_no_machine_reaches_its_host_but_for_an_address_and_names(target: str, packet: dict[str, Any]):
+    assert judged(egress_rules(EgressFirewall(blocked=("10.0.0.0/8",))), target=target, **packet) == "block"
+
+
+def test_a_carve_out_may_open_a_port_of_the_host():
+    cache = EgressFirewall(carve_outs=(CarveOut(destination="192.168.64.1/32", ports="8080"),))
+    assert judged(egress_rules(cache), target="192.168.64.1", port=8080) == "pass"
+    assert judged(egress_rules(cache), target="192.168.64.1", port=8081) == "block"
+
+
+def test_what_is_blocked_on_the_bridge_is_answered():
+    on_the_bridge = [
+        line for line in egress_rules(EgressFirewall()).splitlines() if line.startswith("block") and " in " in line
+    ]
+    assert on_the_bridge
+    assert all(line.startswith("block return in quick on bridge100 ") for line in on_the_bridge)
+
+
+def test_pf_knows_icmp_of_ipv6_by_its_own_name_alone():
+    with pytest.raises(RulesetError, match="unknown protocol icmp6"):
+        parse("rules", "pass in quick inet6 proto icmp6 from any to any\n", lambda _: None)
+
+
+@pytest.mark.parametrize("target", [own for own in OWN if ":" not in own])
 @pytest.mark.parametrize("port", [22, 3283, 5900])
 def test_no_machine_reaches_the_hosts_own_doors_by_any_of_its_addresses(target: str, port: int):
     everywhere = EgressFirewall(carve_outs=(CarveOut(destination="203.0.113.0/24", ports="1:65535"),))
@@ -110,7 +142,10 @@ def test_a_forged_source_helps_no_machine():
         {"target": "192.168.64.1", "protocol": "udp", "port": 67, "source_port": 68},
         {"target": "192.168.64.1", "protocol": "udp", "port": 53},
         {"target": "192.168.64.1", "protocol": "tcp", "port": 53},
-        {"source": "fe80::5", "target": "fe80::1", "protocol": "icmp6", "icmp_type": 135},
+        # The first of a guest's name servers is the bridge's link-local address.
+        {"source": "fe80::5", "target": "fe80::1", "protocol": "udp", "port": 53},
+        {"source": "fe80::5", "target": "fe80::1", "protocol": "tcp", "port": 53},
+        {"source": "fe80::5", "target": "fe80::1", "protocol": "ipv6-icmp", "icmp_type": 135},
         {"way": "out", "source": "192.168.64.1", "target": "192.168.64.5", "port": 22},
         {"way": "out", "source": "192.168.64.1", "target": "192.168.64.5", "protocol": "udp", "port": 68},
     ],

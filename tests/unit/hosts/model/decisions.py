@@ -144,7 +144,7 @@ def gate(server: S, forced: bool, rules: Rules) -> str:
         seen = disruption.Unknown("its agent has not reported", silent=True)
     if isinstance(seen, disruption.Idle) and not rules.fences:
         return "Clear"
-    step = disruption.drain_step(seen, node, since=NOW, now=NOW, forced=forced)
+    step = disruption.drain_step(seen, node, since=NOW, now=NOW, force=disruption.Force(everything=forced))
     return type(step).__name__
 
 
@@ -216,6 +216,6 @@ def judged(number: int, host: H, server: S, machines: tuple[M | None, ...]) -> t
         found,
         sweep.OBSERVATIONS_NEEDED,
         FLEET,
-        ours=sweep.recorded(real_host(number, host)),
+        given=sweep.ours(real_host(number, host), real_server(number, server).name),
     )
     return type(action).__name__, found.state.value, found.reason

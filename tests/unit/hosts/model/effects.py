@@ -124,7 +124,9 @@ def _wait(state: State, mark: int, older: int) -> State:
 
 
 def _free(state: State, number: int, older: int, **also: object) -> State:
-    host = state.hosts[number]._replace(claim=None, **also)
+    claim = state.hosts[number].claim
+    last = claim[0] if claim is not None else state.hosts[number].last
+    host = state.hosts[number]._replace(claim=None, last=last, **also)
     return _wait(write_host(state, number, host), waiting_host(number), older)
 
 

@@ -78,7 +78,7 @@ class R(NamedTuple):
 
 class H(NamedTuple):
     """A Host object. `shown` is what the inventory mirrored before it fell behind; None while it keeps up. `lost`: it was made
-    anew after the ledger was lost.
+    anew after the ledger was lost. `last` is the slot whose claim ended last.
     """
 
     claim: tuple[int, int, int] | None
@@ -86,6 +86,7 @@ class H(NamedTuple):
     epoch: int
     shown: Shown | None = None
     lost: bool = False
+    last: int = NOBODY
 
 
 class S(NamedTuple):
@@ -277,6 +278,7 @@ def real_host(number: int, host: H, settled: bool = True) -> ScalewayAppleSilico
             server_id=server_id(number),
             claim=real_claim(*host.claim) if host.claim else None,
             release=release,
+            last_machine=machine_name(host.last) if host.last != NOBODY else "",
             epoch=host.epoch,
             not_before=NOW if settled else NOW + SETTLE,
         ),

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from watchdog import end_processes_of
+
 from paddock.node.guest import SCRIPT_NAME, guest_script
 
 # What `run.sh` does before its own lines: says how it was called, so that a test can look for the config.
@@ -95,10 +97,10 @@ class Guest:
         return self.said("state"), self.said("rc"), halts
 
     def close(self) -> None:
-        """Ends what a test left running: each copy has a session of its own."""
+        """Ends what a test left running: whichever session it moved to, its home is here."""
+        end_processes_of(str(self.home))
         for process in self._processes:
-            subprocess.run(["pkill", "-KILL", "-s", str(process.pid)], check=False)
-            process.wait(timeout=5)
+            process.wait(timeout=60)
             if process.stdout:
                 process.stdout.close()
 

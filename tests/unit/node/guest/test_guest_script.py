@@ -27,7 +27,7 @@ def test_the_config_is_in_the_runners_environment_and_nowhere_else(guest: Guest)
     guest.put("job", f"{JOB}\n")
     guest.run()
     assert (guest.home / "config-in-environment").read_text() == JOB
-    assert "called with: --disableupdate\n" in guest.said("log"), "the config is no argument"
+    assert "called with: \n" in guest.said("log"), "the config is no argument, and `run` has no option that we need"
     assert "trap=1 deprecated=1" in guest.said("log")
     written = [path for path in [*guest.status.rglob("*"), *guest.home.glob(".paddock-guest-*/*")] if path.is_file()]
     assert written
@@ -144,6 +144,22 @@ def test_the_mark_of_a_hung_listener_stands_still(guest: Guest):
     time.sleep(0.8)
     assert marks.stat() == hung, "eight looks at a silent listener moved nothing"
     assert guest.said("state") == "job"
+
+
+def test_a_listener_to_which_no_worker_comes_is_ended_however_much_it_logs(guest: Guest):
+    guest.variables["PADDOCK_TURNS"] = "10"
+    guest.runner("while :; do echo retrying >>_diag/Runner_1.log; sleep 0.1; done")
+    guest.put("job", JOB)
+    script = guest.start()
+    assert script.wait(timeout=60) == 1
+    assert (guest.said("rc"), guest.said("state")) == ("1", "done")
+
+
+def test_a_runner_whose_worker_came_is_never_ended_for_want_of_one(guest: Guest):
+    guest.variables["PADDOCK_TURNS"] = "10"
+    guest.runner('exec -a "$(pwd -P)/bin/Runner.Worker" bin/Runner.Worker 4')
+    guest.put("job", JOB)
+    assert guest.start().wait(timeout=60) == 0
 
 
 def test_the_mark_of_a_silent_job_moves_as_long_as_its_worker_lives(guest: Guest):

@@ -16,9 +16,10 @@ from paddock.runners.api import (
     RunnerPoolSpec,
 )
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.dispatch.handover import labels_of, runner_name, work_folder
+from paddock.runners.dispatch.handover import labels_of, work_folder
 from paddock.runners.dispatch.http import bearer, hold_wanted
 from paddock.runners.dispatch.waiting_pods import must_go
+from paddock.runners.ledger.registrations import is_marked, runner_name
 
 
 def pool(**spec) -> RunnerPool:
@@ -65,11 +66,19 @@ def test_a_pod_has_to_go_only_for_a_reason(seen, of, expected):
 
 def test_a_runners_name_fits_and_is_new_for_every_mint():
     rng = random.Random(1)
-    names = {runner_name("runner-" + "x" * 100, rng) for _ in range(1000)}
+    names = {runner_name("runner-" + "x" * 100, "0c0ffe", rng) for _ in range(1000)}
     assert len(names) == 1000
     assert all(len(name) <= 64 for name in names)
-    assert runner_name("mac-1", random.Random(1)).startswith("mac-1-")
-    assert "--" not in runner_name("a" * 54 + "-bc", random.Random(1))
+    assert runner_name("mac-1", "0c0ffe", random.Random(1)).startswith("mac-1-0c0ffe-")
+    assert "--" not in runner_name("a" * 47 + "-bc", "0c0ffe", random.Random(1))
+
+
+def test_a_runners_name_is_ours_by_the_mark_of_this_installation_alone():
+    name = runner_name("mac-m4-x7k2p", "0c0ffe", random.Random(1))
+    assert is_marked(name, "0c0ffe")
+    assert not is_marked(name, "beef00"), "staging's, beside production"
+    for others in ("mac-mini-of-anna-cafebabe", "mac-m4-x7k2p-cafebabe", "mac-m4-x0c0ffe-cafebabe", f"{name}-2"):
+        assert not is_marked(others, "0c0ffe")
 
 
 def test_labels_are_the_pools_and_the_one_that_was_asked_for():

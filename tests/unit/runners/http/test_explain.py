@@ -104,7 +104,12 @@ def a_pool(*, idle: int = 0, starting: int = 0, busy: int = 0, conditions: tuple
     return RunnerPool(
         metadata=ObjectMeta(name="mac", namespace="default"),
         spec=RunnerPoolSpec(
-            image="macos:15", fleet_selector="m4", dispatch_label="macos", runner_labels=("self-hosted",), replicas=3
+            image="macos:15",
+            job_source="Webhook",
+            fleet_selector="m4",
+            dispatch_label="macos",
+            runner_labels=("self-hosted",),
+            replicas=3,
         ),
         status=RunnerPoolStatus(
             replicas=idle + starting + busy, idle=idle, starting=starting, busy=busy, conditions=conditions

@@ -18,7 +18,7 @@ from unit.runners.pools.built import (
     waiting,
 )
 
-from paddock.kube.builtin import ContainerState, ContainerStateRunning, Node, NodeCondition, Pod
+from paddock.kube.builtin import ContainerState, ContainerStateRunning, ContainerStateWaiting, Node, NodeCondition, Pod
 from paddock.kube.objects import Condition
 from paddock.runners.api import DRAIN_ELIGIBLE_LABEL, OPERATOR_DRAIN_LABEL, Autoscaling, Provisioning, Rollout
 from paddock.runners.pools.admission import Reservation
@@ -321,6 +321,17 @@ def test_the_ledger_is_asked_about_a_pod_between_its_poller_and_a_runner_that_do
     """A drained Pod whose runner image cannot be had ends never; nothing but the ledger knows that it has no job."""
     made = planned(pool(replicas=1, os="linux"), [waiting("a", poller="done", **more)])
     assert let_go(made) == ({"a": "runner_not_started"} if asked else {})
+
+
+def test_a_pod_whose_image_is_being_pulled_is_not_replaced_however_long_that_takes() -> None:
+    pulling = ContainerState(waiting=ContainerStateWaiting(reason="ImagePulling", message="3 of 65 GB"))
+    failing = ContainerState(waiting=ContainerStateWaiting(reason="ErrImagePull"))
+    of = pool(replicas=1)
+    for state, expected in ((pulling, {}), (failing, {"a": "start_timeout"})):
+        slow = [pod("a", node="n1", phase="Pending", scheduled=ago(hours=9), runner=state)]
+        assert let_go(planned(of, slow, node(golden=False))) == expected
+    slow = [pod("a", node="n1", phase="Pending", scheduled=ago(hours=9), runner=pulling)]
+    assert let_go(planned(of, slow, node(golden=True))) == {"a": "start_timeout"}, "the image is here"
 
 
 def test_zero_switches_start_timeouts_off() -> None:

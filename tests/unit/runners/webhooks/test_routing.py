@@ -18,7 +18,11 @@ def pool(name: str, label: str, *more: str, deleting: bool = False, had: int | N
     return RunnerPool(
         metadata=ObjectMeta(name=name, deletion_timestamp=datetime(2026, 6, 1, tzinfo=UTC) if deleting else None),
         spec=RunnerPoolSpec(
-            image="ghcr.io/acme/macos:15", fleet_selector="m4", dispatch_label=label, runner_labels=more or ("macOS",)
+            image="ghcr.io/acme/macos:15",
+            job_source="Webhook",
+            fleet_selector="m4",
+            dispatch_label=label,
+            runner_labels=more or ("macOS",),
         ),
         status=RunnerPoolStatus(dispatch_label=label if since else "", dispatch_label_since=since),
     )

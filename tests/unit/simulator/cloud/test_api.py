@@ -243,3 +243,19 @@ async def test_what_the_api_does_not_have_is_a_bare_404(cloud: SimulatedCloud):
     answer = await ask(cloud, "GET", "/apple-silicon/v1alpha1/zones/fr-par-1/teapots")
     assert answer.status_code == 404
     assert "type" not in answer.json()
+
+
+async def test_an_image_is_named_as_people_read_it_and_is_quick_to_deliver_for_some_types_only(cloud: SimulatedCloud):
+    """As the recorded lists of Scaleway have it."""
+    cloud.publish_image("macos-golden-gate-27.0", "Golden Gate", "27.0")
+    listed = {each["name"]: each for each in (await ask(cloud, "GET", f"{BASE}/os")).json()["os"]}
+    assert listed["macos-tahoe-26.0"]["label"] == "macOS Tahoe 26.0"
+    assert listed["devos-sequoia-15.6"]["label"] == "DevOS Sequoia 15.6"
+    assert listed["fedora-asahi-remix"]["label"] == "Fedora Asahi Remix"
+    assert listed["macos-golden-gate-27.0"]["label"] == "macOS Golden Gate 27.0"
+    quick = {
+        name: {each["server_type"] for each in image["supported_server_types"] if each["fast_delivery_available"]}
+        for name, image in listed.items()
+    }
+    assert quick["macos-tahoe-26.0"] == {"M2-M", "M2-L"}
+    assert quick["macos-sequoia-15.6"] == {"M2-M", "M2-L", "M4-S"}

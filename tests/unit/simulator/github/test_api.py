@@ -1,10 +1,13 @@
 """The REST API: who may do what, how it refuses, how it pages, what it limits."""
 
+from pathlib import Path
+
 import httpx2
 import jwt
 import pytest
 from unit.simulator.github.rig import LABELS, Rig
 
+from paddock.cli import github_app
 from paddock.simulator.github import Fault, FaultKind, new_app_key
 
 RUNNERS = "/orgs/acme/actions/runners"
@@ -316,3 +319,18 @@ async def test_rates_make_calls_fail_now_and_then(rig: Rig):
     rig.github.behaviour.server_error = 0.3
     codes = [(await rig.call("GET", RUNNERS)).status_code for _ in range(100)]
     assert 10 < sum(code >= 500 for code in codes) < 60
+
+
+async def test_the_app_has_the_rights_that_our_install_page_asks_for_and_no_more(rig: Rig):
+    page = (Path(__file__).parents[4] / "docs" / "install.md").read_text()
+    assert (
+        page.count(
+            "| Organisation permission | Self-hosted runners: read and write |\n| Repository permissions | Actions: read. "
+        )
+        == 2
+    )
+    assert rig.github.account("acme").permissions == dict(github_app.PERMISSIONS)
+    assert rig.github.account("bob").permissions == {**github_app.PERMISSIONS, "administration": "write"}
+    assert (await rig.call("GET", RUNNERS)).status_code == 200
+    assert (await rig.call("GET", "/repos/acme/app/actions/runners")).status_code == 403
+    assert (await rig.mint("repos/acme/app")).status_code == 403

@@ -14,6 +14,7 @@ async def test_every_organisation_has_a_default_group_and_others_are_listed_by_w
 
 
 async def test_a_group_that_is_not_there_is_refused_and_a_repository_has_none_but_the_default(rig: Rig):
+    rig.github.account("acme").permissions["administration"] = "write"
     macs = rig.github.add_group("acme", "macs")
     assert (await rig.mint(runner_group_id=macs.id)).status_code == 201
     assert (await rig.mint(runner_group_id=macs.id + 1)).status_code == 422
@@ -34,6 +35,7 @@ async def test_a_runner_of_a_group_gets_no_job_of_a_repository_that_the_group_is
 
 
 async def test_a_closed_default_group_leaves_its_runner_waiting_as_the_real_one_does(rig: Rig):
+    rig.github.account("acme").permissions["administration"] = "write"
     rig.github.close_default_group("acme", "app")
     job = rig.github.submit("acme/web", labels=LABELS)
     assert await (await rig.runner()).next_job(0) is None

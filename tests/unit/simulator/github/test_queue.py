@@ -65,6 +65,7 @@ async def test_a_runner_that_is_unregistered_learns_it_when_it_asks(rig: Rig):
 
 
 async def test_labels_and_places_must_fit(rig: Rig):
+    rig.github.account("acme").permissions["administration"] = "write"
     rig.github.submit("acme/app", labels=[*LABELS, "xl"])
     rig.github.submit("bob/toy", labels=LABELS)
     anywhere = await rig.runner()

@@ -236,6 +236,8 @@ def prepare_update(kind: Kind, old: _Json, new: _Json, subresource: str = "") ->
     _default(kind, new)
     if kind.resource == "namespaces" and subresource != "finalize":
         new["spec"] = copy.deepcopy(old.get("spec") or {})
+    if kind.resource == "pods":
+        pod_rules.keep_admitted(old, new)
     if kind.resource == _CSRS:
         csr_rules.keep_csr(old, new)
     if kind.resource == f"customresourcedefinitions.{_EXTENSIONS}" and subresource != "status":

@@ -16,7 +16,7 @@ from paddock.embedded.api.validation.causes import (
 )
 from paddock.kube.quantity import QuantityError, parse_quantity
 
-__all__ = ["admit_new_pod", "default_pod", "pod_causes", "pod_change_causes"]
+__all__ = ["admit_new_pod", "default_pod", "keep_admitted", "pod_causes", "pod_change_causes"]
 
 _Json = dict[str, Any]
 
@@ -144,6 +144,14 @@ def admit_new_pod(pod: _Json) -> None:
     spec["priority"] = priority
     _fill(spec, preemptionPolicy="PreemptLowerPriority")
     pod["status"] = {"phase": "Pending", "qosClass": _quality(spec)}
+
+
+def keep_admitted(old: _Json, new: _Json) -> None:
+    """Carry over, in place, what admission added when the Pod was made: `kubectl replace` sends the manifest without it."""
+    before, spec = old.get("spec") or {}, new["spec"]
+    for name in ("priority", "preemptionPolicy"):
+        if spec.get(name) is None and name in before:
+            spec[name] = before[name]
 
 
 def _forbidden(name: str, why: str) -> ApiFailure:

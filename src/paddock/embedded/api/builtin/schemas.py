@@ -83,13 +83,16 @@ _GO_NAMES = {"string": "string", "integer": "int64", "boolean": "bool"}
 
 _Definitions = dict[str, dict[str, Any]]
 
+_NULL_IS_MEANT = frozenset({"CustomResourceDefinitionVersion"})
+"""A schema's `default` and `enum` may hold null."""
 _PARTIAL = frozenset({"Node", "Pod", "Service"})
 
 
 def mistyped(group: str, kind: str, obj: dict[str, Any]) -> str | None:
     """The first value whose type contradicts the field guide, in the words of the real decoder; None if there is none.
 
-    Null fits everywhere, as it does there. What passes can be read by code that trusts the types of the guide.
+    Null fits everywhere, as it does there, but not as an item of a list: the real decoder makes an empty item of it, which nobody
+    means. What passes can be read by code that trusts the types of the guide.
     """
     known = _known(group)
     root = known.get(reference(group, kind)) if group in _TEXTS else None
@@ -111,19 +114,38 @@ def _mistyped(schema: dict[str, Any], value: Any, struct: str, path: str, known:
         found = _JSON_NAMES.get(type(value), "value")
         return f"json: cannot unmarshal {found} into Go struct field {struct}{path} of type {_go_type(schema)}"
     if wanted == "array":
+        if None in value:
+            return _null_item(struct, path)
         return next((bad for item in value if (bad := _mistyped(inner["items"], item, struct, path, known))), None)
     if wanted != "object":
         return None
+    if inner.get("x-kubernetes-preserve-unknown-fields"):
+        return None if struct in _NULL_IS_MEANT else _unguided(value, struct, path)
     struct = target.rpartition(".")[2] if target else struct
     fields, rest = inner.get("properties", {}), inner.get("additionalProperties")
     for name, part in value.items():
         if name in fields:
             bad = _mistyped(fields[name], part, struct, f"{path}.{name}", known)
         else:
-            bad = _mistyped(rest, part, struct, path, known) if rest else None
+            bad = _mistyped(rest, part, struct, path, known) if rest else _unguided(part, struct, f"{path}.{name}")
         if bad is not None:
             return bad
     return None
+
+
+def _unguided(value: Any, struct: str, path: str) -> str | None:
+    """The first null among the items of a list, in a part that the guide does not tell."""
+    if isinstance(value, list):
+        if None in value:
+            return _null_item(struct, path)
+        return next((bad for item in value if (bad := _unguided(item, struct, path))), None)
+    if not isinstance(value, dict):
+        return None
+    return next((bad for name, part in value.items() if (bad := _unguided(part, struct, f"{path}.{name}"))), None)
+
+
+def _null_item(struct: str, path: str) -> str:
+    return f"json: null is no item of the list {struct}{path}: leave it out"
 
 
 def prune(group: str, kind: str, obj: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

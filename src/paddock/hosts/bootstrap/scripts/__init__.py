@@ -6,17 +6,20 @@
 from functools import cache
 from importlib import resources
 
-__all__ = ["NEEDS_PF_CONF", "on_host", "script", "script_names"]
+__all__ = ["on_host", "script", "script_names"]
 
-NEEDS_PF_CONF = frozenset({"egress_firewall", "egress_firewall_absent"})
-_FRAGMENTS = frozenset({"prelude", "pf_conf"})
+_BUILDS_ON = {
+    **dict.fromkeys(("egress_firewall", "egress_firewall_absent"), "pf_conf"),
+    **dict.fromkeys(("auto_login", "kick_session", "vm_session"), "session"),
+}
+_FRAGMENTS = frozenset({"prelude", *_BUILDS_ON.values()})
 
 
 @cache
 def script(name: str) -> str:
     """The whole text of a step's script, with what it builds on before it."""
-    before = ["prelude", "pf_conf"] if name in NEEDS_PF_CONF else ["prelude"]
-    return "\n".join(_read(part) for part in [*before, name])
+    fragment = _BUILDS_ON.get(name)
+    return "\n".join(_read(part) for part in ("prelude", *([fragment] if fragment else []), name))
 
 
 @cache

@@ -8,12 +8,7 @@ plist="$(text "$3")"
 program=/usr/local/bin/tuist-pf-runners
 file=/etc/pf.anchors/tuist.runners
 
-in_force() {
-    as_root pfctl -s info 2>/dev/null | mentions 'Status: Enabled' || return 1
-    [ -n "$(as_root pfctl -a tuist.runners -s rules 2>/dev/null)" ] || return 1
-    as_root pfctl -s rules 2>/dev/null | mentions 'anchor "tuist.runners"' && return 0
-    [ -n "$(as_root pfctl -a com.apple/tuist.runners -s rules 2>/dev/null)" ]
-}
+in_force() { as_root "${ROOT:-}$program" --check; }
 has_stale_tables() { as_root pfctl -s Tables 2>/dev/null | awk '$1 == "vm_sources" || $1 == "blocked_dst" { found = 1 } END { exit !found }'; }
 
 put "$program" 755 "$helper"

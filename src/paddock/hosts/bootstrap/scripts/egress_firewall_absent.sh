@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # A fleet without the firewall: nothing of it is left, neither loaded nor on disk.
 unload_job dev.tuist.pfctl-runners
-absent /Library/LaunchDaemons/dev.tuist.pfctl-runners.plist /usr/local/bin/tuist-pf-runners
+absent /Library/LaunchDaemons/dev.tuist.pfctl-runners.plist /usr/local/bin/tuist-pf-runners /var/run/tuist-egress
 if as_root test -e "${ROOT:-}/etc/pf.conf"; then
     edit_pf_conf ''
 fi

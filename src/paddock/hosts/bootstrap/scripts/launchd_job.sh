@@ -52,7 +52,8 @@ if [ "$PUT" = 0 ] && [ -n "$before" ] && [ "$restart" = no ] && holds "${ROOT:-}
 fi
 if [ "$PUT" = 0 ] && is_loaded "$label"; then
     # Registered already with this plist: a kick is enough. Registering again and again makes macOS stop keeping it alive.
-    as_root launchctl kickstart -k "system/$label"
+    # Now and then it fails although the job is started: that a process is new and stays is what counts.
+    as_root launchctl kickstart -k "system/$label" 2>/dev/null || true
 else
     unload_job "$label"
     as_root launchctl enable "system/$label"

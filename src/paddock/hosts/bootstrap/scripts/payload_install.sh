@@ -40,7 +40,7 @@ case "$form" in
         as_root mkdir -p "$target"
         as_root rm -rf "$target/$version.new" "$target/$version.old" "$target/.current.new"
         as_root mkdir "$target/$version.new"
-        as_root tar -xf "$staging/payload" -C "$target/$version.new"
+        as_root tar --no-same-owner -xf "$staging/payload" -C "$target/$version.new"
         if as_root test -e "$target/$version"; then
             as_root mv "$target/$version" "$target/$version.old"
         fi

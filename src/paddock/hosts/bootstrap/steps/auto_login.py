@@ -28,4 +28,4 @@ class AutoLogin:
             return Skipped("there is no password that can be used: the host keeps the automatic login that it has")
         content = Secret(base64.b64encode(kcpassword.encode(host.password)).decode())
         sealed = kcpassword.sealed_start().hex()
-        return await shell.run("auto_login", host.username, sealed, secrets=(content,))
+        return await shell.run("auto_login", host.username, sealed, secrets=(content, host.password))

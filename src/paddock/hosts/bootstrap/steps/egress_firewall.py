@@ -28,5 +28,5 @@ class VmEgressFirewall:
 
     @staticmethod
     def _files(firewall: EgressFirewall) -> tuple[str, str, str]:
-        plist = daemon_plist("dev.tuist.pfctl-runners", "/usr/local/bin/tuist-pf-runners")
+        plist = daemon_plist("dev.tuist.pfctl-runners", "/usr/local/bin/tuist-pf-runners", every=60)
         return egress_rules(firewall), on_host("pf_runners"), plist

@@ -1,4 +1,4 @@
-"""A host that never sleeps, locks its screen or logs its user out."""
+"""A host that never sleeps, logs its user out, or restarts by itself."""
 
 from collections.abc import Sequence
 

@@ -15,7 +15,7 @@ from paddock.hosts.controllers.disruption import DisruptionGate
 from paddock.hosts.controllers.host_keys import pin_host_key
 from paddock.hosts.controllers.machine.verify import forget_host
 from paddock.hosts.controllers.release import record_release
-from paddock.hosts.delete import terminates
+from paddock.hosts.delete import pool_after, terminates
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.first_contact import EXPIRED, Believe, Known, Refuse, first_contact
 from paddock.hosts.recovery import GiveBack, Reboot, Retry, after_failure, sealed_for_too_long, seconds_until_retry
@@ -192,7 +192,7 @@ class BootstrapHost:
         A password goes along where there is one, but nothing waits for it: a cloud that seals it, or does not answer, is
         no reason to leave a live host without its update.
         """
-        kept = await self._context.kept_credentials(machine)
+        kept = await self._context.logins.read(machine)
         if kept is not None:
             return kept
         try:
@@ -203,7 +203,7 @@ class BootstrapHost:
     async def credentials(self, machine: Machine, host: Host) -> Credentials | RequeueAfter:
         """From the Secret, or from a GET when it is missing or sealed; never from the answer of a mutation."""
         context = self._context
-        kept = await context.kept_credentials(machine)
+        kept = await context.logins.read(machine)
         if kept is not None and kept.password is not None:
             return kept
         try:
@@ -212,7 +212,7 @@ class BootstrapHost:
             message = f"the password could not be read, it is tried again in {_WHEN_THE_CLOUD_FAILS:.0f} s: {error}"
             return await self._blocked(machine, "CredentialsRefreshFailed", message, _WHEN_THE_CLOUD_FAILS)
         if fetched.credentials.password is not None:
-            await context.keep_credentials(machine, fetched.credentials)
+            await context.logins.write(machine, fetched.credentials)
             if kept is not None:
                 context.say(machine, "Normal", "CredentialsReclaimed", "the cloud shows the password again")
             return fetched.credentials
@@ -252,7 +252,7 @@ class BootstrapHost:
         """Count the failure, say it, and do what the tiers say."""
         context, now, tiers = self._context, self._context.clock.now(), self._context.settings.tiers
         attempts = machine.status.bootstrap_attempts + 1
-        prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
+        prefix = pool_after(machine, host, context.settings.default_adopt_pool_prefix)
         decision = after_failure(
             attempts,
             reboot_issued=machine.status.bootstrap_reboot_issued,
@@ -374,9 +374,10 @@ class BootstrapHost:
     async def give_back_in_trouble(self, machine: Machine, host: Host, why: str) -> RequeueAfter:
         """The same for a host that ran, where there is a pool to give it to, or it ends. The caller has asked the gate."""
         context = self._context
-        prefix = machine.spec.adopt_pool_prefix or context.settings.default_adopt_pool_prefix
+        prefix = pool_after(machine, host, context.settings.default_adopt_pool_prefix)
         if not prefix and not terminates(machine):
-            context.say(machine, "Warning", "GiveBackImpossible", "no pool is set, so the host stays as it is")
+            why_not = host.status.unwipeable or "no pool is set"
+            context.say(machine, "Warning", "GiveBackImpossible", f"the host stays as it is: {why_not}")
             return RequeueAfter(_WITHOUT_A_POOL)
         return await self.give_back(machine, host, prefix, why, reason="HostInTrouble")
 

@@ -109,7 +109,8 @@ class ClaimHost:
             if isinstance(server, Unknown):
                 return await self._cloud_failed(machine, server.reason)
             step = (
-                BackOut("the server does not exist any more")
+                # The claim stays: should the server come back, it is this machine's, and nobody else's to bill beside it.
+                Forget("the server does not exist any more")
                 if isinstance(server, Gone)
                 else claim_step(machine, host, server, pool_prefix, now)
             )
@@ -144,12 +145,21 @@ class ClaimHost:
                 status = condition(status, "Provisioned", False, "Claiming", f"claims host {host.metadata.name}", now)
                 status = ready(status, False, "Claiming", f"claims host {host.metadata.name}", now)
                 return await self._context.save(machine, status, guarded=True)
-            case NoneFits(message):
-                self._context.say(machine, "Warning", "NoAvailableHost", message)
+            case NoneFits(message, coming):
+                if (unlisted := self._context.zone_problems.get(machine.spec.zone)) is not None:
+                    # What the zone has is not known, so nothing may be said of its pool, least of all to order a Mac.
+                    said = f"{unlisted}; looked at again in {_WHEN_NONE_FITS:.0f} s"
+                    status = replace(machine.status, phase="Pending")
+                    status = condition(status, "Provisioned", False, "ZoneNotListed", said, now, severity="Warning")
+                    await self._context.save(machine, ready(status, False, "ZoneNotListed", said, now))
+                    return RequeueAfter(_WHEN_NONE_FITS)
+                reason = "HostBeingWiped" if coming else "NoAvailableHost"
+                self._context.say(machine, "Normal" if coming else "Warning", reason, message)
                 said = f"{message}; looked at again in {_WHEN_NONE_FITS:.0f} s, or when a host becomes free"
+                severity = "Info" if coming else "Warning"
                 status = replace(machine.status, phase="Pending")
-                status = condition(status, "Provisioned", False, "NoAvailableHost", said, now, severity="Warning")
-                await self._context.save(machine, ready(status, False, "NoAvailableHost", said, now))
+                status = condition(status, "Provisioned", False, reason, said, now, severity=severity)
+                await self._context.save(machine, ready(status, False, reason, said, now))
                 return RequeueAfter(_WHEN_NONE_FITS)
 
     async def _take(

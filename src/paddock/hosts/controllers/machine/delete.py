@@ -110,7 +110,7 @@ class DeleteMachine:
         controller removes it then. Removed now, a Mac that has not heard of its end could register anew, and open.
         """
         await self._context.bootstrapper.forget(machine)
-        await self._context.forget_credentials(machine)
+        await self._context.logins.forget(machine)
         if gives_back(decided):
             return
         with suppress(NotFoundError):

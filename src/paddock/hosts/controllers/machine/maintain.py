@@ -18,7 +18,16 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconMachine,
 )
 from paddock.hosts.bootstrap.contract import BootstrapFailed
-from paddock.hosts.bootstrap.drift import GaveUp, Update, UpToDate, WaitUntil, decide
+from paddock.hosts.bootstrap.drift import (
+    GaveUp,
+    Update,
+    UpToDate,
+    WaitUntil,
+    after_failed_update,
+    after_update,
+    decide,
+    given_up,
+)
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
 from paddock.hosts.controllers.health_check import HealthChecks
 from paddock.hosts.controllers.machine.bootstrap import BootstrapHost, ShownSteps
@@ -180,16 +189,15 @@ class MaintainHost:
             case UpToDate() if await context.bootstrapper.identity_due(machine):
                 return await self._update(machine, host, desired, "the token of its node is renewed", 0)
             case UpToDate():
-                cleared = replace(status, failure_reason="", failure_message="", update_attempts=0)
+                cleared = replace(status, phase="Ready", failure_reason="", failure_message="", update_attempts=0)
                 return await self._well(machine, host, cleared, now)
             case WaitUntil(moment, reason):
-                await self._well(machine, host, status, now, note=f"; the update failed: {reason}")
+                waiting = replace(status, phase="Ready")
+                await self._well(machine, host, waiting, now, note=f"; the update failed: {reason}")
                 return RequeueAfter(max((moment - now).total_seconds(), 1.0))
             case GaveUp(reason, rearms_at):
-                failed = replace(status, failure_reason="UpdateExceededRetries", failure_message=reason)
-                await self._well(
-                    machine, host, failed, now, note=f"; its configuration is old: {reason}", phase="Failed"
-                )
+                note = f"; its configuration is old: {reason}"
+                await self._well(machine, host, given_up(status, reason), now, note=note)
                 wait = (rearms_at - now).total_seconds() if rearms_at is not None else _WHEN_READY
                 return RequeueAfter(max(min(wait, _WHEN_READY), 1.0))
             case Update(reason, failures):
@@ -204,25 +212,11 @@ class MaintainHost:
         machine, now = await context.again(machine), context.clock.now()
         if isinstance(outcome, BootstrapFailed):
             context.say(machine, "Warning", "AgentRollFailed", f"failure {failures + 1}: {outcome.message}")
-            status = replace(
-                machine.status,
-                update_attempts=failures + 1,
-                failed_host_config_hash=desired,
-                last_update_failure_time=now.replace(microsecond=0),
-            )
-            await context.save(machine, status)
+            await context.save(machine, after_failed_update(machine.status, desired, failures, now))
             return RequeueAfter(60.0)
         await context.note_bootstrapped(machine, host, outcome.config_hash)
         context.say(machine, "Normal", "AgentRolled", f"the host carries the fleet's configuration: {reason}")
-        status = replace(
-            machine.status,
-            host_config_hash=outcome.config_hash,
-            update_attempts=0,
-            failed_host_config_hash="",
-            failure_reason="",
-            failure_message="",
-        )
-        return await self._well(machine, host, status, now)
+        return await self._well(machine, host, after_update(machine.status, outcome.config_hash), now)
 
     async def _well(
         self,
@@ -232,7 +226,6 @@ class MaintainHost:
         now: datetime,
         *,
         note: str = "",
-        phase: str = "Ready",
     ) -> RequeueAfter:
         if ignored := ignored_change(machine, host):
             self._context.say(machine, "Warning", "SpecIgnored", ignored)
@@ -241,9 +234,7 @@ class MaintainHost:
         status = condition(
             status, "Bootstrapped", True, "Bootstrapped", f"host {host.metadata.name} is bootstrapped", now
         )
-        await self._context.save(
-            machine, ready(replace(status, phase=phase, bootstrap_step=""), True, "Ready", message, now)
-        )
+        await self._context.save(machine, ready(replace(status, bootstrap_step=""), True, "Ready", message, now))
         return RequeueAfter(_WHEN_READY)
 
 

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from paddock.clients.scaleway import OutOfStock, QuotaExceeded, Server, ServerList
+from paddock.clients.scaleway.os_family import family_matches
 from paddock.hosts.api import ScalewayAppleSiliconMachine
 from paddock.hosts.breaker import HALTED
 from paddock.hosts.claim import order_marker
@@ -59,7 +60,7 @@ class Order:
             return RequeueAfter(_SOON)
         if (limited := await self._limited(machine, servers, now)) is not None:
             return await self._held(machine, limited, now)
-        image = await context.cloud.newest_image(machine.spec.zone, machine.spec.os, server_type=machine.spec.type)
+        image = await self._image(machine)
         machine = await context.block_move(machine)
         # Recorded before it is sent: died in between, we look for it for a while before asking again. That while begins now,
         # and not before the turn and the reads, which take minutes while the cloud does not answer.
@@ -69,11 +70,19 @@ class Order:
         )
         self._sent[machine.status.ordering] = (now, machine.spec.type)
         try:
-            await context.fenced_cloud.order(machine.spec.zone, machine.spec.type, machine.status.ordering, image.id)
+            await context.fenced_cloud.order(machine.spec.zone, machine.spec.type, machine.status.ordering, image)
         except (OutOfStock, QuotaExceeded) as refusal:
             return await self._refused(machine, refusal, now)
         context.say(machine, "Normal", "Ordered", f"a {machine.spec.type} was ordered in {machine.spec.zone}")
         return RequeueAfter(_SOON)
+
+    async def _image(self, machine: Machine) -> str | None:
+        """None, which is the type's default, where that is of the family: the cloud delivers any other about an hour later."""
+        cloud, spec = self._context.cloud, machine.spec
+        for each in await cloud.list_server_types(spec.zone):
+            if each.name == spec.type and family_matches(each.default_os, spec.os):
+                return None
+        return (await cloud.newest_image(spec.zone, spec.os, server_type=spec.type)).id
 
     async def find(self, machine: Machine) -> Machine | RequeueAfter:
         """For a machine that ends: what it ordered, if anything; never a new order."""

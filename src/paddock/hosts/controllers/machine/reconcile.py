@@ -26,7 +26,7 @@ from paddock.hosts.controllers.machine.delete import DeleteMachine
 from paddock.hosts.controllers.machine.maintain import MaintainHost
 from paddock.hosts.controllers.machine.reinstall import ReinstallHost
 from paddock.hosts.controllers.machine.verify import VerifyHost
-from paddock.hosts.disruption import FORCE
+from paddock.hosts.disruption import force_of
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.validation import KNOWN_ZONES, bad_input
 from paddock.hosts.verify import RESTORED, bootstrapped_before, server_in, unheard
@@ -190,8 +190,13 @@ class MachineReconciler:
         for only its report says who works there. Where that fails, the gate waits, and says so.
         """
         context, server = self._context, server_in(machine.spec.provider_id)
-        forced = machine.metadata.annotations.get(FORCE) == "true"
-        if forced or not server or FINALIZER not in machine.metadata.finalizers or not context.settings.expect_nodes:
+        forced = force_of(machine.metadata.annotations)
+        if (
+            forced.everything
+            or not server
+            or FINALIZER not in machine.metadata.finalizers
+            or not context.settings.expect_nodes
+        ):
             return machine
         if not unheard(machine, await context.fresh.get(Node, machine.metadata.name)):
             return machine

@@ -178,7 +178,7 @@ class ReinstallHost:
             subresource="status",
         )
         context.bootstrapper.forgive(host)
-        await context.forget_credentials(machine)
+        await context.logins.forget(machine)
         known = machine.status.remediation
         status = replace(
             machine.status,

@@ -12,6 +12,7 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconMachine,
 )
 from paddock.hosts.bootstrap.contract import BootstrapFailed
+from paddock.hosts.bootstrap.errors import FailureKind
 from paddock.hosts.breaker import same_fleet
 from paddock.hosts.controllers.context import ReconcileContext, ready
 from paddock.hosts.controllers.disruption import DisruptionGate
@@ -21,12 +22,14 @@ from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.remediation import (
     DEAD_AFTER,
     GIVE_BACK,
+    KICK_SESSION,
     REBOOT,
     REINSTALL,
     RESTART,
     SOFT_REBOOT,
     Asked,
     GiveUp,
+    KickSession,
     RebootHost,
     ReinstallInPlace,
     RestartAgent,
@@ -35,6 +38,7 @@ from paddock.hosts.remediation import (
     WaitForHost,
     next_step,
     proven_dead,
+    rank,
     reboot_may_come,
     trouble_of,
     with_power,
@@ -85,7 +89,8 @@ class RemediateHost:
             machine = await context.save(machine, replace(machine.status, remediation=begun))
         halt = context.halt_of(machine)
         fleet = same_fleet(machine, context.machines.list())
-        step = next_step(trouble, machine, fleet, now, halted=halt.message if halt is not None else "")
+        halted = halt.message if halt is not None else ""
+        step = next_step(trouble, machine, fleet, now, halted=halted, unwipeable=host.status.unwipeable)
         # What disrupts is told when it may be done; until then the gate tells.
         if isinstance(step, WaitForHost | RestartAgent) and trouble.urgent:
             machine = await context.save(machine, ready(machine.status, False, "HostInTrouble", step.message, now))
@@ -94,6 +99,8 @@ class RemediateHost:
                 return RequeueAfter(seconds) if trouble.urgent else machine
             case RestartAgent(message):
                 return await self._restart(await self._begin(machine, trouble, RESTART, message), host)
+            case KickSession(message):
+                return await self._kick(machine, host, trouble, message)
             case SoftReboot(message):
                 return await self._disrupt(machine, host, trouble, SOFT_REBOOT, message, asked)
             case RebootHost(message):
@@ -130,6 +137,23 @@ class RemediateHost:
             await self._note(machine, "it could not be reached over SSH, or did not start")
         return RequeueAfter(_SOON)
 
+    async def _kick(self, machine: Machine, host: Host, trouble: Trouble, message: str) -> RequeueAfter:
+        """Behind the gate, for it would end every VM; the Mac itself refuses while one runs, whoever knows of it or not."""
+        gated = await self._gate.clear(machine, "new login", lost=True)
+        if isinstance(gated, RequeueAfter):
+            return gated
+        machine = await self._begin(gated[0], trouble, KICK_SESSION, message)
+        context = self._context
+        machine = await context.save(
+            machine, ready(machine.status, False, "HostInTrouble", message, context.clock.now())
+        )
+        credentials = await self._prepare.login(machine, host)
+        outcome = await context.on_host(context.bootstrapper.kick_session, machine, host, credentials, _silent)
+        if isinstance(outcome, BootstrapFailed):
+            context.say(machine, "Warning", "NewLoginFailed", outcome.message)
+            await self._note(machine, "it did not help, or was refused")
+        return RequeueAfter(_SOON)
+
     async def _disrupt(
         self, machine: Machine, host: Host, trouble: Trouble, tier: int, message: str, asked: Asked | None
     ) -> RequeueAfter:
@@ -158,15 +182,13 @@ class RemediateHost:
         record = Reinstall(since=now, message=message, dead=dead) if tier == REINSTALL else None
         machine = await self._begin(machine, trouble, tier, told, record)
         machine = await context.save(machine, ready(machine.status, False, "HostInTrouble", told, now))
-        match tier:
-            case 2:
-                return await self._soft_reboot(machine, host)
-            case 3:
-                return await self._reboot(machine, host)
-            case 4:
-                return RequeueAfter(_AT_ONCE)
-            case _:
-                return await self._give_back(machine, host, message, asked)
+        if tier == SOFT_REBOOT:
+            return await self._soft_reboot(machine, host, trouble, message)
+        if tier == REBOOT:
+            return await self._reboot(machine, host)
+        if tier == REINSTALL:
+            return RequeueAfter(_AT_ONCE)
+        return await self._give_back(machine, host, message, asked)
 
     async def _give_back(self, machine: Machine, host: Host, message: str, asked: Asked | None) -> RequeueAfter:
         """Where a health check asked and Cluster API would replace the Machine, that is its part: the deletion that follows
@@ -177,15 +199,29 @@ class RemediateHost:
             return RequeueAfter(_SOON)
         return await self._prepare.give_back_in_trouble(machine, host, message)
 
-    async def _soft_reboot(self, machine: Machine, host: Host) -> RequeueAfter:
-        """Died before, or the Mac did not answer: nothing happened, and the cloud reboots it after the pause."""
+    async def _soft_reboot(self, machine: Machine, host: Host, trouble: Trouble, message: str) -> RequeueAfter:
+        """Died before, or the Mac did not answer: nothing happened, and the cloud reboots it after the pause.
+
+        A Mac that refuses us may have shut our address out, which no wait ends: the cloud reboots it at once, behind the same
+        gate, for its Node is fenced since.
+        """
         context = self._context
         credentials = await self._prepare.login(machine, host)
         outcome = await context.on_host(context.bootstrapper.soft_reboot, machine, host, credentials, _silent)
         if isinstance(outcome, BootstrapFailed):
             context.say(machine, "Warning", "SoftRebootFailed", outcome.message)
-            await self._note(machine, "it did not answer SSH")
-            return RequeueAfter(_SOON)
+            if outcome.reason != FailureKind.REFUSED:
+                await self._note(machine, "it did not answer SSH")
+                return RequeueAfter(_SOON)
+            await self._note(machine, "SSH refuses us")
+            told = (
+                f"{message}; SSH refuses us, as after repeated failed logins, and only a reboot by the cloud clears that: "
+                "it is rebooted by the cloud"
+            )
+            machine = await self._begin(await context.again(machine), trouble, REBOOT, told)
+            now = context.clock.now()
+            machine = await context.save(machine, ready(machine.status, False, "HostInTrouble", told, now))
+            return await self._reboot(machine, host)
         context.bootstrapper.forgive(host)
         await context.count(host, reboots=1)
         return RequeueAfter(_SOON)
@@ -210,7 +246,10 @@ class RemediateHost:
         before = machine.status.remediation or Remediation(since=trouble.since)
         # The last tier is repeated for as long as the host is there: told once, with its last time, or the status would grow.
         earlier = tuple(each for each in before.tried if each.tier != tier)
-        begun = replace(before, tier=tier, at=now, tried=(*earlier, RemediationAttempt(tier=tier, at=now)))
+        begun = replace(before, tried=(*earlier, RemediationAttempt(tier=tier, at=now)))
+        if tier != KICK_SESSION or rank(tier) > rank(before.tier):
+            # What is repeated between the others moves none of them.
+            begun = replace(begun, tier=tier, at=now)
         context.say(machine, "Warning", "HostInTrouble", message)
         status: MachineStatus = replace(machine.status, remediation=begun)
         if record is not None:

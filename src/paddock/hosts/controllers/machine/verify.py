@@ -80,7 +80,7 @@ async def forget_host(context: ReconcileContext, machine: Machine, reason: str, 
     if machine.spec.provider_id:
         machine = await context.patch(machine, {"spec": {"providerID": None}})
     machine = await context.save(machine, hostless(machine, reason, message, context.clock.now()).status, guarded=True)
-    await context.forget_credentials(machine)
+    await context.logins.forget(machine)
 
 
 class VerifyHost:

@@ -21,7 +21,8 @@ one job in its life.
 `hung_runner`: its job is not with it, GitHub does not see it, and its own mark stands still. GitHub may have given it another
 job of which we never heard, so a runner that is merely offline must have been so for longer than GitHub itself waits before
 it gives up a job (`lost_communication`). One that says nothing about itself, as a runner does that never started, must have
-been unseen that long in any case; the second word is then the ledger's, which remembers that its claim ended.
+been unseen that long in any case; the second word is then the ledger's, which remembers that its claim ended. A listener that
+logs its retries moves for ever: without a worker, that is life only while GitHub lists its runner.
 """
 
 from datetime import datetime, timedelta
@@ -54,6 +55,7 @@ __all__ = [
     "Watch",
     "judge",
     "sign_of_life",
+    "waits_past_deadline",
 ]
 
 ORPHANED_ASSIGNMENT: Final = "orphaned_stamped_pod"
@@ -115,7 +117,7 @@ def sign_of_life(facts: PodFacts) -> Keep | None:
         return _DELETING
     if facts.held is HeldFact.CLAIMED:
         return _SERVED
-    if facts.moves is MovesFact.MOVING and facts.listener_still_since is None:
+    if facts.moves is MovesFact.MOVING and facts.listener_still_since is None and not _listens_in_vain(facts):
         return _MOVING
     if facts.job is JobFact.IN_PROGRESS and facts.executor is not ExecutorFact.OTHER:
         return _IN_PROGRESS
@@ -124,6 +126,17 @@ def sign_of_life(facts: PodFacts) -> Keep | None:
     if facts.runner_row is RunnerRow.IDLE:
         return _LISTENING
     return None
+
+
+def _listens_in_vain(facts: PodFacts) -> bool:
+    """Nothing but a listener moves in it, and GitHub has no such runner, so that no job can reach it."""
+    handed = facts.handed is not HandedFact.NONE or facts.held is HeldFact.DISPLACED
+    return handed and facts.listens and facts.runner_row is RunnerRow.ABSENT
+
+
+def waits_past_deadline(facts: PodFacts, settings: HealingSettings) -> bool:
+    """Whether its runner was handed out longer ago than one needs to register."""
+    return facts.handed_at is not None and facts.now - facts.handed_at >= settings.registration_deadline
 
 
 def _before_the_answer(facts: PodFacts, settings: HealingSettings) -> Verdict:
@@ -221,6 +234,8 @@ def _hung(facts: PodFacts, settings: HealingSettings) -> Verdict:
         return _AGELESS
     if facts.listener_still_since is not None and facts.runner_row is RunnerRow.ABSENT:
         return _dismissed(facts, facts.handed_at, facts.listener_still_since)
+    if facts.moves is MovesFact.MOVING and _listens_in_vain(facts):
+        return _retries(facts, facts.handed_at, settings)
     if facts.listener_still_since is not None and facts.moves is MovesFact.MOVING:
         return _MOVING  # not for long, and GitHub lists it still: it has the time of every runner
     if facts.moves is MovesFact.UNKNOWN:
@@ -254,6 +269,23 @@ def _dismissed(facts: PodFacts, handed_at: datetime, still_since: datetime) -> R
     proof = ((LedgerName.G, f"its job is {where}, and it has no such runner"), (LedgerName.H, still))
     sentence = f"its runner was handed out {_span(facts.now - handed_at)} ago and hangs: {still}"
     return Reap(HUNG_RUNNER, sentence, proof, still_since)
+
+
+def _retries(facts: PodFacts, handed_at: datetime, settings: HealingSettings) -> Verdict:
+    """GitHub lists no such runner any more, in two complete lists at least, and it says itself that no worker runs in it."""
+    if facts.absent_since is None:
+        return _ROW_UNKNOWN
+    absent_for = _span(facts.now - facts.absent_since)
+    ripe = max(handed_at + settings.registration_deadline, facts.absent_since + settings.listener_grace)
+    if facts.now < ripe:
+        return Watch("unlisted", f"GitHub has not listed its runner for {absent_for}, and it goes on listening", ripe)
+    where = "still queued" if facts.job is JobFact.QUEUED else "not with this runner"
+    proof = (
+        (LedgerName.G, f"its job is {where}, and it has had no such runner for {absent_for}"),
+        (LedgerName.H, "no worker runs: its listener alone goes on"),
+    )
+    sentence = f"its runner was handed out {_span(facts.now - handed_at)} ago and listens in vain: {proof[0][1]}"
+    return Reap(HUNG_RUNNER, sentence, proof, facts.absent_since)
 
 
 def _says_nothing(facts: PodFacts, handed_at: datetime, unseen_since: datetime, settings: HealingSettings) -> Verdict:

@@ -149,5 +149,9 @@ class PodFacts(Struct, frozen=True, kw_only=True):
     """G: since when every look at the runner row found it offline or absent."""
     moves: MovesFact = MovesFact.UNKNOWN
     still_since: datetime | None = None
+    absent_since: datetime | None = None
+    """G: since when every look was a complete list without the runner."""
+    listens: bool = False
+    """H: it says, and said lately, that no worker runs in it: what moves is its listener alone."""
     listener_still_since: datetime | None = None
     """H: since when it says that no worker runs in it and that nothing moves: much sooner than `STILL`, and more."""

@@ -95,6 +95,18 @@ MISTAKES: Final[dict[str, Judge]] = {
     "progress is no sign of life": _when(
         lambda f: f.moves is MovesFact.MOVING and f.listener_still_since is None, moves=MovesFact.UNKNOWN
     ),
+    "movement is a sign of life whoever moves": _when(
+        lambda f: f.moves is MovesFact.MOVING and f.listens, listens=False
+    ),
+    "a listener that retries is hung though GitHub's list was not read": _when(
+        lambda f: f.moves is MovesFact.MOVING and f.listens and f.runner_row is RunnerRow.UNKNOWN,
+        runner_row=RunnerRow.ABSENT,
+        absent_since=LONG,
+        unseen_since=LONG,
+    ),
+    "whatever moves in a runner that GitHub does not list is its listener": _when(
+        lambda f: f.moves is MovesFact.MOVING and f.runner_row is RunnerRow.ABSENT, listens=True
+    ),
     "in progress is no sign of life": _when(
         lambda f: f.job is JobFact.IN_PROGRESS and f.executor is not ExecutorFact.OTHER, executor=ExecutorFact.OTHER
     ),

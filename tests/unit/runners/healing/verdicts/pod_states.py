@@ -56,7 +56,7 @@ _FINER_JOBS: list[Part] = [
 ]
 _ROWS: list[Part] = [
     {},
-    {"runner_row": RunnerRow.ABSENT, "unseen_since": FOUR},
+    {"runner_row": RunnerRow.ABSENT, "unseen_since": FOUR, "absent_since": FOUR},
     {"runner_row": RunnerRow.OFFLINE, "unseen_since": FOUR},
     {"runner_row": RunnerRow.OFFLINE, "unseen_since": LONG},
     {"runner_row": RunnerRow.IDLE},
@@ -95,12 +95,16 @@ class Grid:
                 HeldFact, _SESSIONS, (False, True), (None, JUST, LONG) if fine else (None, LONG)
             )
         ]
-        rows: list[Part] = [*_ROWS, *([{"runner_row": RunnerRow.ABSENT, "unseen_since": JUST}] if fine else [])]
+        rows: list[Part] = [
+            *_ROWS,
+            *([{"runner_row": RunnerRow.ABSENT, "unseen_since": JUST, "absent_since": JUST}] if fine else []),
+        ]
         jobs: list[Part] = [*_JOBS, *(_FINER_JOBS if fine else [])]
         self.github: list[Part] = [{**a, **b} for a, b in product(jobs, rows)]
         self.runner: list[Part] = [
             {},
             {"moves": MovesFact.MOVING},
+            {"moves": MovesFact.MOVING, "listens": True},
             {"moves": MovesFact.STILL, "still_since": JUST},
             {"moves": MovesFact.STILL, "still_since": LONG},
             *([{"moves": MovesFact.STILL, "still_since": FOUR}] if fine else []),
@@ -141,6 +145,7 @@ def living_world(facts: PodFacts) -> str | None:
         ("it listens for a job", _listening),
         ("it executes the job that was asked about", _executing),
         ("it executes a job that we never heard of", _executing_a_sibling),
+        ("a worker moves in it", _says_that_it_works),
         ("it uploads what its job left", _wrapping_up),
     ):
         if looks(facts):
@@ -192,6 +197,11 @@ def _in_touch_with_github(facts: PodFacts, *present: RunnerRow) -> bool:
     return facts.runner_row is RunnerRow.OFFLINE and lately
 
 
+def _says_that_it_works(facts: PodFacts) -> bool:
+    """It moves, and does not say that only its listener does."""
+    return facts.moves is MovesFact.MOVING and not facts.listens and facts.executor is not ExecutorFact.THIS
+
+
 def _listening(facts: PodFacts) -> bool:
     return _in_touch_with_github(facts, RunnerRow.IDLE) and not _is_its_own_job(facts)
 
@@ -211,7 +221,8 @@ def _executing_a_sibling(facts: PodFacts) -> bool:
 def _wrapping_up(facts: PodFacts) -> bool:
     if not _is_its_own_job(facts):
         return False
-    if facts.runner_row not in (RunnerRow.ABSENT, RunnerRow.OFFLINE) or facts.moves is MovesFact.MOVING:
+    works = facts.moves is MovesFact.MOVING and not (facts.listens and facts.runner_row is RunnerRow.ABSENT)
+    if facts.runner_row not in (RunnerRow.ABSENT, RunnerRow.OFFLINE) or works:
         return True
     if facts.job_over_at is None or facts.job_over_at > ago(minutes=3):
         return True
@@ -222,14 +233,15 @@ def _wrapping_up(facts: PodFacts) -> bool:
 
 def must_be_reaped(facts: PodFacts) -> str | None:
     """The leaks that are known, each stated on its own: a verdict that keeps one of these lets capacity leak for ever."""
-    if (
-        facts.life is not PodLife.ALIVE
-        or facts.moves is MovesFact.MOVING
-        or facts.runner_row in (RunnerRow.IDLE, RunnerRow.BUSY)
-    ):
+    if facts.life is not PodLife.ALIVE or facts.runner_row in (RunnerRow.IDLE, RunnerRow.BUSY):
         return None
     if facts.job is JobFact.IN_PROGRESS and facts.executor is not ExecutorFact.OTHER:
         return None
+    if facts.moves is MovesFact.MOVING:
+        retries = facts.listens and facts.runner_row is RunnerRow.ABSENT and facts.unseen_since == FOUR
+        handed = facts.handed is not HandedFact.NONE and facts.handed_at == LONG
+        settled = facts.held in (HeldFact.NONE, HeldFact.FENCE, HeldFact.DISPLACED)
+        return "hung_runner" if retries and handed and settled and facts.job is JobFact.QUEUED else None
     no_claim = facts.held in (HeldFact.NONE, HeldFact.FENCE)
     forgotten = facts.assigned and no_claim and facts.handed is HandedFact.NONE and not facts.committed
     if forgotten and facts.created_at == LONG and facts.moves is MovesFact.UNKNOWN and facts.unclaimed_since == LONG:

@@ -98,7 +98,7 @@ def test_a_mistake_in_the_verdict_is_caught(mistake: str) -> None:
 # More evidence of life, or less knowledge, never leads to a reap.
 
 LIFE: list[dict[str, Any]] = [
-    {"moves": MovesFact.MOVING, "still_since": None},
+    {"moves": MovesFact.MOVING, "still_since": None, "listens": False},
     {"job": JobFact.IN_PROGRESS, "executor": ExecutorFact.THIS, "job_over_at": None},
     {"job": JobFact.IN_PROGRESS, "executor": ExecutorFact.UNKNOWN, "job_over_at": None},
     {"runner_row": RunnerRow.BUSY, "unseen_since": None},
@@ -117,8 +117,10 @@ UNKNOWNS: list[dict[str, Any]] = [
     {"job": JobFact.UNKNOWN, "executor": ExecutorFact.UNKNOWN, "job_over_at": None},
     {"executor": ExecutorFact.UNKNOWN},
     {"job_over_at": None},
-    {"runner_row": RunnerRow.UNKNOWN, "unseen_since": None},
+    {"runner_row": RunnerRow.UNKNOWN, "unseen_since": None, "absent_since": None},
     {"unseen_since": None},
+    {"absent_since": None},
+    {"listens": False},
     {"still_since": None},
     {"created_at": None},
     {"handed_at": None},

@@ -1,9 +1,9 @@
-"""Which Nodes a Pod asks for: its nodeSelector, and the node affinity that it requires. Preferences are not known."""
+"""Which Nodes a Pod asks for, by its nodeSelector and the node affinity that it requires, and which it shuns. Preferences are not known."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["asks_for"]
+__all__ = ["asks_for", "shunned"]
 
 Json = dict[str, Any]
 
@@ -53,3 +53,23 @@ def _compares(operator: str, value: str | None, values: Any) -> bool:
     except (IndexError, ValueError):
         return False
     return found > limit if operator == "Gt" else found < limit
+
+
+def shunned(pod: Json, others: Iterable[Json]) -> frozenset[str]:
+    """The Nodes with a Pod that has labels which this Pod wants on no Node of its own."""
+    affinity = ((pod.get("spec") or {}).get("affinity") or {}).get("podAntiAffinity") or {}
+    wanted = [
+        term["labelSelector"]["matchLabels"].items()
+        for term in affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        if term.get("topologyKey") == "kubernetes.io/hostname" and (term.get("labelSelector") or {}).get("matchLabels")
+    ]
+    if not wanted:
+        return frozenset()
+    return frozenset(
+        node
+        for other in others
+        if (node := (other.get("spec") or {}).get("nodeName"))
+        and (other.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+        and other["metadata"].get("namespace") == pod["metadata"].get("namespace")
+        and any(labels <= (other["metadata"].get("labels") or {}).items() for labels in wanted)
+    )

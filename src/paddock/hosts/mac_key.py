@@ -1,0 +1,65 @@
+"""The key with which a Mac speaks to the gateway: what the operator does with it, and what the claim keeps of it. Pure.
+
+The claim holds hashes alone, beside the ownership that they prove: a key counts while its claim stands and no release is
+recorded. **The key goes to the Mac first, its hash into the claim second**, under the version that was read before the key was
+made; whoever meets a conflict begins anew, with another key. The Mac keeps the key that worked last beside the newest one, and says
+which it is when it takes a key, so that no write takes away the only key that a Mac can use.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from paddock.hosts.api.host import HostClaim
+
+__all__ = ["DIGITS", "Taken", "claim_after", "ended", "number_for", "promoted"]
+
+DIGITS: Final = 16
+"""How much of a hash names a key where nothing is proven by it: on the Mac's Lease, and over SSH."""
+
+
+class Taken(Struct, frozen=True):
+    """What a Mac said when it was given a key. `number` is the highest that it has taken, `proven` the digits of the hash of the
+    key that was last answered there, empty where none was.
+    """
+
+    took: bool
+    number: int
+    proven: str = ""
+
+
+def number_for(claim: HostClaim, had: int) -> int:
+    """The number of the next key; `had` is the highest that the Mac has taken, which a restore of the claim may have forgotten."""
+    return max(claim.key_number, claim.next_key_number, had) + 1
+
+
+def claim_after(claim: HostClaim, key_hash: str, number: int, taken: Taken) -> HostClaim:
+    """The claim once the Mac has the key. The key that worked last stays good until the new one was used."""
+    kept = {claim.key_hash[:DIGITS]: (claim.key_hash, claim.key_number)}
+    kept |= {claim.next_key_hash[:DIGITS]: (claim.next_key_hash, claim.next_key_number)}
+    before, its_number = kept.get(taken.proven, ("", 0)) if taken.proven else ("", 0)
+    if not before:
+        return replace(claim, key_hash=key_hash, key_number=number, next_key_hash="", next_key_number=0)
+    return replace(claim, key_hash=before, key_number=its_number, next_key_hash=key_hash, next_key_number=number)
+
+
+def promoted(claim: HostClaim, used: str) -> HostClaim | None:
+    """The claim once the Mac uses its next key and has heard that it is good, which the gateway noted: the key before ends. Not
+    sooner: a Mac that has not heard it may be given another key meanwhile, and then needs the one before. None: nothing to do.
+    """
+    if not claim.next_key_hash or claim.next_key_hash[:DIGITS] != used:
+        return None
+    return replace(
+        claim,
+        key_hash=claim.next_key_hash,
+        key_number=claim.next_key_number,
+        next_key_hash="",
+        next_key_number=0,
+    )
+
+
+def ended(claim: HostClaim) -> HostClaim:
+    """The claim without a key. The number stays: a late delivery of an older key must not pass for a new one."""
+    number = max(claim.key_number, claim.next_key_number)
+    return replace(claim, key_hash="", key_number=number, next_key_hash="", next_key_number=0)
