@@ -16,11 +16,9 @@ from paddock.base.secrets import Secret
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    before, root = structlog.get_config(), logging.getLogger()
-    handlers = list(root.handlers)
+    before = structlog.get_config()
     yield
     structlog.configure(**before)
-    root.handlers[:] = handlers
 
 
 def lines(stream: io.StringIO) -> list[dict[str, str]]:
