@@ -28,6 +28,8 @@ from paddock.runners.ledger import SCHEMA
 pytestmark = pytest.mark.slow
 
 T = TypeVar("T")
+# The release before hears of jobs by webhook alone.
+BEFORE = (*OPTIONS, "--job-source", "Webhook")
 Connection = psycopg.AsyncConnection[Any]
 LEDGER = "paddock.runners.ledger"
 KEPT = ("accounts", "limits", "jobs", "sessions", "completions", "deliveries", "transitions", "claims")
@@ -102,7 +104,7 @@ async def to_the_future(connection: Connection) -> None:
 
 def test_a_folder_of_the_release_before_is_upgraded_under_running_jobs_and_loses_nothing(tmp_path: Path) -> None:
     old, data = recordings()[0], tmp_path / "data"
-    with running(data, *OPTIONS, world_stays=True) as before:
+    with running(data, *BEFORE, world_stays=True) as before:
         before.all_bound(MACS, ready=True, within=90)
         bound = before.bound()
         early = before.submit(1, duration=200.0)
@@ -115,7 +117,7 @@ def test_a_folder_of_the_release_before_is_upgraded_under_running_jobs_and_loses
     assert left["jobs"]
     assert left["claims"], "a job runs, and the older release has it claimed"
     assert left["completions"], "and one is over"
-    with running(data, *OPTIONS) as after:
+    with running(data, *BEFORE) as after:
         assert after.world() == world
         judge(after, ids)
         assert after.bound() == bound, "the Macs are those of before"
