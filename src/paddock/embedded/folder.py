@@ -58,8 +58,9 @@ class DataFolder:
             raise DataFolderError(f"{self.root} cannot be the data folder ({why}): give --data another one") from error
 
     def _is_ours(self) -> bool:
-        """By our mark; releases before had none, and made a token at the first start."""
-        return (self.root / _MARK).is_file() or (self.certificates / "admin.token").is_file()
+        """By our mark; a release before had none, and made its database and a token at the first start."""
+        marks = (self.root / _MARK, self.certificates / "admin.token", self.postgres / "data" / "PG_VERSION")
+        return any(each.is_file() for each in marks)
 
     def admin_token(self) -> Secret:
         """The token in the kubeconfig."""
