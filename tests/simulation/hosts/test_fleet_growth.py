@@ -107,6 +107,7 @@ async def test_a_fleet_without_hosts_waits_with_ten_machines_and_says_why(world:
 async def test_no_more_than_three_macs_are_on_order_at_once(world: World) -> None:
     """Each is paid for a day: a mistake that is corrected before the first is delivered rents three."""
     fleet = FleetWorld(world, hosts=0, settings=quick())
+    fleet.cloud.behaviour.order_of_another_image = 900.0
     await _fleet(fleet, 1000, "Order")
     until = world.clock.monotonic() + 1800
     while world.clock.monotonic() < until:
