@@ -3,8 +3,6 @@
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import os, sys; sys.version_info < (3, 11) and sys.exit(1); print(os.path.realpath(sys._base_executable))' 2>/dev/null && break; done)
 UV = .tools/bin/uv
-# The version that the Dockerfile takes, too; a test compares them.
-UV_VERSION = 0.13.7
 BIN = .venv/bin
 RUN_ARGS ?=
 # One test process a core and one more, because some tests wait; WORKERS=0 runs everything in one, for a debugger.
@@ -33,7 +31,7 @@ help:
 .tools/bin/uv:
 	@test -n "$(PYTHON)" || { echo "Paddock needs Python 3.11 or newer with venv: install python3 and python3-venv." >&2; exit 1; }
 	@"$(PYTHON)" -m venv .tools || { echo "Python's venv module is missing: install python3-venv." >&2; exit 1; }
-	@.tools/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@.tools/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r hack/requirements/uv.txt
 
 # An environment that runs is kept whatever comes first in PATH today: `paddock up` may be running from it.
 SYNC = env -u UV_PYTHON -u VIRTUAL_ENV UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --quiet --frozen --extra embedded \

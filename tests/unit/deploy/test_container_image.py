@@ -37,13 +37,10 @@ def test_the_dependencies_are_the_locked_ones_without_those_of_development():
     assert all("--frozen" in line and "--no-dev" in line for line in synced)
 
 
-def test_the_image_and_the_checkout_build_with_one_version_of_uv():
+def test_the_image_and_the_checkout_build_with_one_uv_by_its_sums():
     assert "pip install --no-cache-dir --require-hashes -r hack/requirements/uv.txt" in TEXT
-    in_image = re.findall(r"^uv==(\S+)", (REQUIREMENTS / "uv.txt").read_text(), re.MULTILINE)
-    in_checkout = re.findall(r"^UV_VERSION = (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert len(in_image) == 1
-    assert in_image == in_checkout
-    assert "uv==$(UV_VERSION)" in (ROOT / "Makefile").read_text()
+    assert "--require-hashes -r hack/requirements/uv.txt" in (ROOT / "Makefile").read_text()
+    assert len(re.findall(r"^uv==(\S+)", (REQUIREMENTS / "uv.txt").read_text(), re.MULTILINE)) == 1
 
 
 def test_the_build_backend_is_one_exact_version():
