@@ -100,7 +100,8 @@ class Trouble:
     """What is wrong with a host that runs, and since when. `locked` is the provider's own doing: nothing of ours helps.
 
     `first` and `last` are the tiers that can help. What is not `urgent` costs no job yet, so that the machine stays ready.
-    Where its agent reports the trouble, or none (`heard`), no diagnosis proves the Mac dead.
+    Where its agent reports the trouble, or none (`heard`), no diagnosis proves the Mac dead. Where waiting cannot help (`at_once`),
+    the first tier comes as soon as nobody works there.
     """
 
     what: str
@@ -110,6 +111,7 @@ class Trouble:
     last: int = GIVE_BACK
     urgent: bool = True
     heard: bool = False
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +226,8 @@ def _seen(
         return Trouble(what, _turned(ready, since), first=first, heard=first != RESTART)
     if (leaked := said.get("VMSlotsLeaked")) is not None and leaked.status == "True":
         what = "macOS counts VMs there that are gone (VMSlotsLeaked)"
-        return Trouble(what, _turned(leaked, since), first=SOFT_REBOOT, heard=True)
+        # Only a boot gives a seat back, and a new disk gives back no more than that.
+        return Trouble(what, _turned(leaked, since), first=SOFT_REBOOT, last=REBOOT, heard=True, at_once=True)
     if (long := said.get("LongUptime")) is not None and long.status == "True":
         what = f"it has been up for too long (LongUptime: {long.message or long.reason})"
         return Trouble(what, _turned(long, since), first=SOFT_REBOOT, last=REBOOT, urgent=False, heard=True)
@@ -314,7 +317,7 @@ def _climb(
         tier = GIVE_BACK  # once for each claim: a disk that did not help once does not help twice
     if rank(tier) > rank(trouble.last):
         return WaitForHost(f"{said}; nothing more is tried by itself: a person has to look at the Mac", 300.0, True)
-    due = trouble.since + AFTER[tier]
+    due = trouble.since if trouble.at_once and tier == trouble.first else trouble.since + AFTER[tier]
     if done.at is not None:
         due = max(due, done.at + (PAUSE_AFTER_REINSTALL if done.tier == REINSTALL else PAUSE))
     if now < due:

@@ -155,13 +155,16 @@ def test_only_tiers_that_can_help_are_tried():
     assert leaked is not None
     assert opened is not None
     assert long is not None
-    for trouble in (leaked, opened, long):
+    for trouble in (opened, long):
         assert isinstance(step(14, trouble=trouble), WaitForHost), "a new start of the agent cannot help"
+    assert isinstance(step(1, trouble=leaked), SoftReboot), "waiting cannot help"
+    assert isinstance(step(11, 2, 1, trouble=leaked), WaitForHost), "the next tier keeps its distance"
     for trouble in (session, leaked, opened, long):
         assert isinstance(step(15, trouble=trouble), SoftReboot)
     assert leaked.urgent
     assert not long.urgent
-    assert isinstance(step(600, 3, 30, trouble=leaked), ReinstallInPlace)
+    given_up = step(600, 3, 30, trouble=leaked)
+    assert isinstance(given_up, WaitForHost), "a new disk gives no seat back"
     never = step(600, 3, 30, trouble=long)
     assert isinstance(never, WaitForHost), "nobody is wiped for his age"
     assert "a person has to look" in never.message
