@@ -218,7 +218,12 @@ async def test_labels_must_be_text(api: Api) -> None:
 
 
 def _pod(**metadata: object) -> dict[str, object]:
-    spec = {"containers": [{"name": "c", "image": "registry.invalid/c"}], "nodeName": "no-such-node"}
+    spec = {
+        "containers": [{"name": "c", "image": "registry.invalid/c"}],
+        "nodeName": "no-such-node",
+        # A real server mounts a token under a name that it draws, which a manifest cannot repeat.
+        "automountServiceAccountToken": False,
+    }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", **metadata}, "spec": spec}
 
 
