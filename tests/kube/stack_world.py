@@ -46,7 +46,7 @@ mkdir -p _diag
 diag="_diag/Runner_$$-utc.log"
 worker=
 echo connecting >"$diag"
-printf '%s' "$ACTIONS_RUNNER_INPUT_JITCONFIG" | curl -sS -N --noproxy '*' --data-binary @- {url}/_runner |
+printf '%s' "$ACTIONS_RUNNER_INPUT_JITCONFIG" | /usr/bin/curl -sS -N --noproxy '*' --data-binary @- {url}/_runner |
   while read -r word rest; do
     echo "$word $rest" >>"$diag"
     case $word in

@@ -221,7 +221,9 @@ def _pod(**metadata: object) -> dict[str, object]:
     spec = {
         "containers": [{"name": "c", "image": "registry.invalid/c"}],
         "nodeName": "no-such-node",
-        # A real server mounts a token under a name that it draws, which a manifest cannot repeat.
+        # What a real server fills in for a new Pod alone, and a manifest that is put again would take away: the account, and the
+        # volume of its token, under a name that the server draws.
+        "serviceAccountName": "default",
         "automountServiceAccountToken": False,
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", **metadata}, "spec": spec}
