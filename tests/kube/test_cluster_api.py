@@ -303,7 +303,11 @@ async def test_a_health_check_asks_for_remediation_takes_it_back_and_in_the_end_
 
     async def told() -> bool:
         found = await asked()
-        return found is not None and found.status.phase == "Waiting"
+        said = get_condition(found.status.conditions, "Progressing") if found is not None else None
+        # Until the operator has seen its Node for the first time, the machine is still being set up.
+        return (
+            found is not None and found.status.phase == "Waiting" and said is not None and said.reason != "BeingSetUp"
+        )
 
     async def taken_back() -> bool:
         return await asked() is None

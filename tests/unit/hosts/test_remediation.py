@@ -184,8 +184,8 @@ def kicked(*minutes: float, tier: int = KICK_SESSION, at: float | None = None) -
 @pytest.mark.parametrize(
     ("one", "minutes", "expected"),
     [
-        (looked_after(), 1.9, WaitForHost),
-        (looked_after(), 2, KickSession),
+        (looked_after(), 0.4, WaitForHost),
+        (looked_after(), 0.5, KickSession),
         (kicked(2), 6.9, WaitForHost),
         (kicked(2), 7, KickSession),
         (kicked(2, 7), 12, KickSession),
