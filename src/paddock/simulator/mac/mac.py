@@ -330,12 +330,23 @@ class SimulatedMac(Scenarios):
         """
         if self.commands_as_root.total() > 0:
             user = "root"
+        outputs = self._outputs_of_jobs()
         for change in self.disk.look(user):
+            if change.path in outputs:
+                continue
             self.effects.append(Effect(user, f"{change.what} {change.path}"))
             if user != "root" and not self.disk.free_for(change.path, user):
                 self.violations.append(f"{user} {change.what} {change.path} without sudo")
                 if (execution := self.running.get(session)) is not None:
                     execution.denied.append(change.path)
+
+    def _outputs_of_jobs(self) -> frozenset[str]:
+        """What jobs that run for real write to whenever they like, through files that launchd opened for them."""
+        if self.job_keeper is None:
+            return frozenset()
+        keys = ("StandardOutPath", "StandardErrorPath")
+        kept = [job.settings for job in self.launchd.jobs.values() if job.kept_alive]
+        return frozenset(str(settings[key]) for settings in kept for key in keys if key in settings)
 
     def check_password(self, user: str, password: str) -> bool:
         """Whether this is the password; wrong ones count, and a locked account refuses even the right one."""

@@ -75,6 +75,14 @@ async def test_a_folder_of_roots_cannot_be_written_by_a_jobs_user(root, mac, kee
     assert starts(tmp_path) == []
 
 
+async def test_what_a_job_writes_into_its_log_is_not_laid_to_whoever_is_logged_in(root, mac, keeper, tmp_path):
+    await made_for_its_user(root)
+    await root(LOAD, check=True)
+    await until(lambda: starts(tmp_path), "the job has started")
+    await root(f'printf "the job" >>"{mac.disk.at("/var/log/agent.log")}"', check=True)
+    assert mac.violations == []
+
+
 async def test_a_mac_that_goes_dark_takes_its_processes_along(root, mac, keeper, tmp_path):
     await made_for_its_user(root)
     await root(LOAD, check=True)
