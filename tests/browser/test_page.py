@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -31,15 +32,21 @@ def alive(browser: Browser, begun: str) -> dict[str, str]:
     """The paths of one page of every kind. Looked up for each test anew: machines, Pods and jobs come and go."""
     with Looker.opened(browser, begun, java_script_enabled=False) as looker:
         looker.go("/")
-        paths = {"front": "/", "job": looker.path_of('[data-stage="done"] .jobs a')}
+        paths = {"front": "/"}
         # A Mac that is up has a machine; whether it is still busy when its page is opened does not matter.
         paths["host"] = looker.path_of('.tile[data-state="busy"], .tile[data-state="ready"]')
         looker.go(paths["host"])
         paths["machine"] = looker.path_of('.related a[href^="/machines/"]')
         paths["pool"] = "/pools/macos"
-        looker.go(paths["job"])
-        # Its Pod has ended, and is gone by now or in a moment: its page stays.
-        paths["pod"] = looker.path_of('.related a[href^="/pods/"]')
+        # Its Pod has ended, and is gone by now or in a moment: its page stays. Which one it was is heard a moment after the end.
+        deadline = time.monotonic() + _LONG / 1000
+        while "pod" not in paths:
+            looker.go("/")
+            paths["job"] = looker.path_of('[data-stage="done"] .jobs a')
+            looker.go(paths["job"])
+            if looker.page.locator('.related a[href^="/pods/"]').count():
+                paths["pod"] = looker.path_of('.related a[href^="/pods/"]')
+            assert time.monotonic() < deadline, f"{paths['job']} names no Pod"
         paths["fleet"] = "/fleets/mac-fleet"
         paths["faults"] = "/faults"
         paths["confirm"] = f"/actions/drain/{paths['machine'].rpartition('/')[2]}"
