@@ -27,7 +27,7 @@ from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.account_labels import AccountLabels
 from paddock.runners.dispatch.assignment import Assigned, Assignments
 from paddock.runners.dispatch.cluster import Observations
-from paddock.runners.dispatch.identity import IdentityError, Tokens, Unreachable
+from paddock.runners.dispatch.identity import IdentityError, Unreachable
 from paddock.runners.dispatch.metrics import DispatchMetrics
 from paddock.runners.dispatch.neighbour_check import NeighbourCheck
 from paddock.runners.dispatch.pending_releases import BY, PendingReleases, Release
@@ -95,14 +95,12 @@ class Handover:
         self,
         context: ServingContext,
         github: GitHub,
-        tokens: Tokens,
         assignments: Assignments,
         scale_sets: ScaleSetMinting | None = None,
     ) -> None:
         self._ledger = context.ledger
         self._github = github
         self._scale_sets = scale_sets
-        self._tokens = tokens
         self._assignments = assignments
         self._account_labels = AccountLabels(assignments, context.clock)
         self._observations = context.observations
@@ -195,7 +193,7 @@ class Handover:
         progress.assign = Assigned.UNKNOWN
         async with self._timed("prepare"):
             review, assign, pool = await asyncio.gather(
-                self._tokens.confirm(waiter.pod, waiter.token),
+                waiter.proof.confirm(),
                 self._assignments.put(waiter.pod, claim),
                 self._observations.pool(claim.pool),
                 return_exceptions=True,

@@ -1,27 +1,24 @@
-"""`POST /api/internal/runners/dispatch`: a Pod asks for a job, and is held until there is one or its time is up.
-
-Plain ASGI. The request's own task waits for the client to leave; the answer interrupts it. So ten thousand held requests
-are ten thousand tasks and timers, and nothing polls.
-"""
+"""`POST /api/internal/runners/dispatch`: a Pod asks for a job, and is held until there is one or its time is up. Plain ASGI."""
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 from prometheus_client import Counter
 
-from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.refusal_log import RefusalLog
 from paddock.base.secrets import Secret
 from paddock.base.strangers import proven
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.dispatch.dispatcher import Dispatcher
+from paddock.runners.dispatch.held_requests import HeldRequests
 from paddock.runners.dispatch.identity import IdentityError, PodIdentity, Tokens, Unauthenticated
 from paddock.runners.dispatch.metrics import DispatchMetrics
-from paddock.runners.dispatch.waiting_pods import NOTHING, PollAnswer, Waiter, later
+from paddock.runners.dispatch.pod_proof import TokenProof
+from paddock.runners.dispatch.waiting_pods import PollAnswer, later
 
 __all__ = ["PATH", "DispatchEndpoint", "bearer", "hold_wanted"]
 
@@ -46,12 +43,11 @@ class DispatchEndpoint:
     """The ASGI application behind PATH."""
 
     def __init__(
-        self, tokens: Tokens, dispatcher: Dispatcher, settings: DispatchSettings, clock: Clock, metrics: DispatchMetrics
+        self, tokens: Tokens, requests: HeldRequests, settings: DispatchSettings, metrics: DispatchMetrics
     ) -> None:
         self._tokens = tokens
-        self._dispatcher = dispatcher
+        self._requests = requests
         self._settings = settings
-        self._clock = clock
         self._metrics = metrics
         self._refusals = RefusalLog(log)
         self._counters: dict[tuple[str, str], Counter] = {}
@@ -66,13 +62,11 @@ class DispatchEndpoint:
                 if refused.status in (408, 413):
                     self._refusals.refused("dispatch", refused.reason, sender=_sender(scope))
             else:
-                pod, token = await self._identify(_text(headers, b"authorization"))
+                pod, proof = await self._identify(_text(headers, b"authorization"))
                 proven(scope)
                 pool = pod.pool
                 hold = hold_wanted(_text(headers, b"prefer"), self._settings)
-                # A token that ends while it waits would make a claim fail; the Pod asks again with its next one.
-                hold = min(hold, self._tokens.lasts(token))
-                answer = await self._wait(Waiter(pod, token, self._clock.monotonic()), receive, hold)
+                answer = await self._requests.wait_for_job(pod, proof, hold, partial(_disconnected, receive))
                 if answer is not None and answer.outcome in _NO_SECOND_TENANT:
                     # Also what a Pod hears whose answer was lost, so it is no warning.
                     self._refusals.refused("dispatch", answer.reason, usual=True, pod=pod.name)
@@ -92,28 +86,12 @@ class DispatchEndpoint:
             counter = self._counters[pool, outcome] = self._metrics.requests.labels(pool, outcome)
         counter.inc()
 
-    async def _identify(self, authorization: str) -> tuple[PodIdentity, Secret]:
+    async def _identify(self, authorization: str) -> tuple[PodIdentity, TokenProof]:
         token = bearer(authorization)
         if token is None:
             raise Unauthenticated("send the Pod's token: Authorization: Bearer …")
-        return await self._tokens.waiting(token), token
-
-    async def _wait(self, waiter: Waiter, receive: Receive, hold: float) -> PollAnswer | None:
-        """The answer, or None if the client left before there was one."""
-        self._dispatcher.enter(waiter)
-        try:
-            await _until_answered(waiter, receive, hold)
-            if waiter.answer is None and not waiter.gone:
-                if self._dispatcher.leave(waiter):
-                    return NOTHING
-                # A claim is being served for it, which takes seconds at most; hanging up now would waste it.
-                await _until_answered(waiter, receive, None)
-            return waiter.answer
-        finally:
-            if waiter.answer is None:
-                # The client hung up, or the server ends this task. Whoever serves it must notice before the next step.
-                waiter.gone = True
-                self._dispatcher.leave(waiter)
+        pod = await self._tokens.waiting(token)
+        return pod, TokenProof(self._tokens, pod, token)
 
     async def _read_body(self, receive: Receive) -> PollAnswer | None:
         size = 0
@@ -138,25 +116,9 @@ def _too_large(headers: Mapping[bytes, bytes]) -> PollAnswer | None:
     return _TOO_LARGE if announced.isdecimal() and (len(announced) > 9 or int(announced) > _LARGEST_BODY) else None
 
 
-async def _until_answered(waiter: Waiter, receive: Receive, seconds: float | None) -> None:
-    """Until there is an answer, the client left (`waiter.gone`), or the time is up."""
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(seconds) as limit:
-
-            def ring() -> None:
-                if not limit.expired():
-                    limit.reschedule(loop.time())
-
-            waiter.waker = ring
-            if waiter.answer is None:
-                while (await receive())["type"] != "http.disconnect":
-                    pass
-                waiter.gone = waiter.answer is None
-    except TimeoutError:
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
         pass
-    finally:
-        waiter.waker = None
 
 
 def hold_wanted(prefer: str, settings: DispatchSettings) -> float:

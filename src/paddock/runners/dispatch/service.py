@@ -25,6 +25,7 @@ from paddock.runners.dispatch.cluster import Observations, PublishedKeys
 from paddock.runners.dispatch.dispatcher import Dispatcher
 from paddock.runners.dispatch.handover import Handover, ServingContext
 from paddock.runners.dispatch.heartbeat import Heartbeat
+from paddock.runners.dispatch.held_requests import HeldRequests
 from paddock.runners.dispatch.http import PATH, DispatchEndpoint
 from paddock.runners.dispatch.identity import Tokens
 from paddock.runners.dispatch.metrics import DispatchMetrics
@@ -134,11 +135,13 @@ class DispatchService:
             metrics=self.metrics,
         )
         minting = None if context.scale_sets is None else ScaleSetMinting(ledger, context.scale_sets)
-        handover = Handover(serving, context.github, self.tokens, Assignments(client, clock), minting)
+        handover = Handover(serving, context.github, Assignments(client, clock), minting)
         self.dispatcher = Dispatcher(serving, self.waiting, handover, self._heartbeat)
         self.pods.add_handler(self.dispatcher.see)
         self.nodes.add_handler(self.dispatcher.see_node)
-        self._endpoint = DispatchEndpoint(self.tokens, self.dispatcher, settings, clock, self.metrics)
+        self.requests = HeldRequests(self.dispatcher, clock)
+        """Where a Pod waits that was proven otherwise than by its token."""
+        self._endpoint = DispatchEndpoint(self.tokens, self.requests, settings, self.metrics)
 
     @property
     def routes(self) -> Sequence[Route]:

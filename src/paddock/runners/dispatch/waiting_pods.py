@@ -21,6 +21,7 @@ from paddock.runners.api import (
     RunnerPool,
 )
 from paddock.runners.dispatch.identity import PodIdentity
+from paddock.runners.dispatch.pod_proof import PodProof
 
 __all__ = [
     "NOTHING",
@@ -142,11 +143,11 @@ class Place(Enum):
 class Waiter:
     """One held request. It is answered once; `gone` says that the Pod will not hear the answer."""
 
-    __slots__ = ("answer", "entered", "gone", "line", "overdue", "parting", "place", "pod", "token", "waker")
+    __slots__ = ("answer", "entered", "gone", "line", "overdue", "parting", "place", "pod", "proof", "waker")
 
-    def __init__(self, pod: PodIdentity, token: Secret, entered: float) -> None:
+    def __init__(self, pod: PodIdentity, proof: PodProof, entered: float) -> None:
         self.pod = pod
-        self.token = token
+        self.proof = proof
         self.entered = entered
         self.answer: PollAnswer | None = None
         self.gone = False

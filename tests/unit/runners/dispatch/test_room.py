@@ -2,15 +2,21 @@ import time
 
 import pytest
 
-from paddock.base.secrets import Secret
 from paddock.runners.dispatch.identity import PodIdentity
 from paddock.runners.dispatch.waiting_pods import NOTHING, SUPERSEDED, Place, PollAnswer, Waiter, WaitingPods, exit_now
 
 HANDED = PollAnswer(200, "handed")
 
 
+class Proven:
+    async def confirm(self) -> None: ...
+
+    def lasts(self) -> float:
+        return float("inf")
+
+
 def waiter(number: int | str = 1, pool: str = "mac") -> Waiter:
-    return Waiter(PodIdentity("runners", f"runner-{number}", f"uid-{number}", pool), Secret("t"), 0.0)
+    return Waiter(PodIdentity("runners", f"runner-{number}", f"uid-{number}", pool), Proven(), 0.0)
 
 
 def test_the_first_to_come_is_the_first_to_be_taken_and_keeps_its_place():
