@@ -161,6 +161,23 @@ async def test_two_that_wait_for_the_same_postgres_migrate_it_once(database: str
     await nothing_left(database)
 
 
+async def test_who_waits_for_another_s_migration_can_be_stopped_and_leaves_its_place(database: str):
+    async def use(_: Ledger) -> None:
+        raise AssertionError("another process changes the tables")
+
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as another:
+        await another.execute("SELECT pg_advisory_lock(x'6d696772'::int, 0)")
+        running = asyncio.create_task(LedgerOpening(ledger_in(database), SystemClock(), random.Random(1)).run(use))
+        waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        async with asyncio.timeout(WITHIN):
+            while await (await another.execute(waiting)).fetchone() == (0,):
+                await asyncio.sleep(0.02)
+        running.cancel()
+        await asyncio.wait([running], timeout=WITHIN)
+        assert running.cancelled()
+    await nothing_left(database)
+
+
 async def test_a_refused_login_is_waited_for_and_a_missing_right_is_not(database: str):
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as owner:
         role = f"{conninfo_to_dict(database)['dbname']}_role"

@@ -15,6 +15,7 @@ from doubles.github import StubGitHub
 from integration.runners.dispatch.rig import NAMESPACE, Cluster, until
 from integration.runners.ledger.rig import ACME, Bench, job
 from integration.runners.processes.cut_way import PASSWORD, CutWay
+from psycopg.conninfo import make_conninfo
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -245,6 +246,31 @@ async def test_a_stop_while_it_waits_ends_it_at_once(cluster: Cluster, way: CutW
         await asyncio.wait_for(found.running, WITHIN)
 
 
+async def test_a_stop_ends_it_at_once_also_while_a_server_accepts_and_says_nothing(
+    cluster: Cluster, way: CutWay, bench: Bench
+):
+    accepted = asyncio.Event()
+
+    async def says_nothing(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            writer.close()
+
+    silent = await asyncio.start_server(says_nothing, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    way.dsn = make_conninfo(way.dsn, host="127.0.0.1", port=port, connect_timeout=600)
+    try:
+        async with started(cluster, way, bench) as found:
+            await asyncio.wait_for(accepted.wait(), WITHIN)
+            assert (await found.probe("/healthz"))[0] == 200
+            found.process.stop.set()
+            await asyncio.wait_for(found.running, WITHIN)
+    finally:
+        silent.close()
+
+
 async def test_what_no_waiting_mends_ends_the_process_with_its_sentence(cluster: Cluster, way: CutWay, bench: Bench):
     async def life() -> None:
         async with started(cluster, way, bench) as found:
@@ -269,7 +295,7 @@ async def test_the_password_of_the_dsn_is_nowhere_and_the_log_has_a_line_a_chang
 
             def several() -> bool:
                 attempts.add(found.process._opening.unopened)
-                return len(attempts) > 5
+                return len(attempts) > 3
 
             await until(several, WITHIN)
             shown = [
