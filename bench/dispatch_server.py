@@ -19,10 +19,12 @@ from paddock.base import logs
 from paddock.base.clock import Clock, SystemClock
 from paddock.base.garbage import collect_rarely, collected_by_the_clock
 from paddock.base.http_server import bind, listening
+from paddock.base.metrics import CollectorRegistry
 from paddock.base.rng import seeded
 from paddock.kube.builtin import Pod
 from paddock.runners.api import OWNER_LABEL
 from paddock.runners.api.settings import DispatchSettings
+from paddock.runners.processes.dispatch import strangers
 
 from .runner_rig import NAMESPACE, at_work, runner_rig
 from .scratch_postgres import scratch_postgres
@@ -65,7 +67,7 @@ async def _serve(folder: Path, pods: int, clock: Clock, rng: random.Random) -> N
         app = Starlette(
             routes=[*rig.service.routes, Route("/bench/waiting", waiting), Route("/bench/stamped", assigned)]
         )
-        async with listening(app, sock, strangers=rig.service.door), at_work(rig):
+        async with listening(app, sock, strangers=strangers(CollectorRegistry())), at_work(rig):
             print(json.dumps({"port": sock.getsockname()[1], "dsn": server.dsn}), flush=True)
             await asyncio.to_thread(sys.stdin.read)
             await rig.service.stop()

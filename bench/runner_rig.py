@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import httpx2
@@ -12,6 +12,7 @@ from paddock.base.clock import Clock, SystemClock
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.rng import new_uuid
 from paddock.base.secrets import Secret
+from paddock.base.tasks import end
 from paddock.embedded.api.representation import decode
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
@@ -34,6 +35,7 @@ from paddock.runners.api import (
     RunnerPoolSpec,
 )
 from paddock.runners.api.settings import DispatchSettings
+from paddock.runners.dispatch.caches import RunnerCaches
 from paddock.runners.ledger import Ledger, Listener
 from paddock.runners.processes.dispatch import RunnerContext, RunnerService
 from paddock.simulator.transport import InProcessTransport
@@ -74,6 +76,7 @@ class RunnerRig:
     client: Client
     ledger: Ledger
     github: StubGitHub
+    caches: RunnerCaches
     service: RunnerService
 
     async def pods(self, count: int, *, rng: random.Random) -> list[str]:
@@ -150,12 +153,14 @@ async def runner_rig(
             )
         metrics = KubeMetrics(CollectorRegistry())
         github = StubGitHub()
+        caches = RunnerCaches(client, settings.namespace, clock=clock, rng=rng, metrics=metrics)
         service = RunnerService(
             RunnerContext(
                 ledger=ledger,
                 listener=Listener(dsn, schema=_SCHEMA, clock=clock, rng=rng, timeout=settings.backstop),
                 github=github,
                 client=client,
+                caches=caches,
                 secrets=_secrets,
                 clock=clock,
                 rng=rng,
@@ -164,22 +169,22 @@ async def runner_rig(
             ),
             settings,
         )
-        yield RunnerRig(clock, plane, store, wire, client, ledger, github, service)
+        yield RunnerRig(clock, plane, store, wire, client, ledger, github, caches, service)
 
 
 @asynccontextmanager
 async def at_work(rig: RunnerRig) -> AsyncIterator[None]:
     """The service runs for as long as the block does, and has read everything before it begins."""
+    following = asyncio.create_task(rig.caches.run())
     running = asyncio.create_task(rig.service.run())
     try:
         async with asyncio.timeout(60):
-            while rig.service.waiting_for() and not running.done():
+            while rig.caches.waiting_for() and not running.done():
                 await asyncio.sleep(0.05)
         yield
     finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+        for task in (running, following):
+            await end(task)
 
 
 def _secrets() -> Sequence[Secret]:

@@ -359,8 +359,11 @@ ROUTES: Final = {
         _PEOPLE,
         "What dispatch stands on and how that is: whether the database takes writes, room on its disk, TLS to it and from the operator.",
     ),
-    "GET /healthz": (_PEOPLE, "`ok`, or what is wrong with 503."),
-    "GET /readyz": (_PEOPLE, "The same, for whether requests may come."),
+    "GET /healthz": (
+        _PEOPLE,
+        "`ok`, or what is wrong; of `paddock up` with 503, of `paddock dispatch` always with 200.",
+    ),
+    "GET /readyz": (_PEOPLE, "Whether requests may come: `ok`, or what is waited for with 503."),
     "GET /metrics": (_PEOPLE, "What Prometheus reads."),
 }
 
@@ -370,7 +373,9 @@ def http_routes() -> str:
     told = (
         "What `paddock dispatch` serves: the first four at `--bind-address`, the operator's four at `--internal-bind-address` with "
         "TLS (without one, at `--bind-address`), the rest at `--metrics-bind-address`, which shows "
-        "names of every account and belongs behind the cluster's own doors. `paddock up` serves all of them beside the page.\n"
+        "names of every account and belongs behind the cluster's own doors. `paddock up` serves all of them beside the page. Until "
+        "a process has opened its database, all but `/healthz`, `/readyz`, `/metrics` and `/api/v1/concerns` answer 503 with "
+        "`Retry-After`.\n"
     )
     return _page(
         "HTTP routes",

@@ -35,6 +35,8 @@ from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import RunnerPool, RunnerPoolSpec
 from paddock.runners.api.settings import DispatchSettings
+from paddock.runners.dispatch.caches import RunnerCaches
+from paddock.runners.http.concerns import concerns_route
 from paddock.runners.http.retirement_client import HttpRetirementApi
 from paddock.runners.pools.settings import PoolSettings
 from paddock.runners.processes.dispatch import RunnerContext, RunnerService
@@ -155,11 +157,14 @@ class OperationsWorld:
         ledger = ledger_of(InstantPool(self._dsn, self._schema), self.hints, self.clock, rng)
         transport = self.world.transport(self.github.app, latency=(0.05, 0.2), faults=False, purpose="github")
         async with GitHubClient(self.github.settings(), self.clock, rng, transport) as github:
+            settings, client = DispatchSettings(), self.client()
+            caches = RunnerCaches(client, settings.namespace, clock=self.clock, rng=rng, metrics=metrics)
             context = RunnerContext(
                 ledger=ledger,
                 listener=InstantListener(self.hints, self.clock),
                 github=github,
-                client=self.client(),
+                client=client,
+                caches=caches,
                 secrets=lambda: (self.github.webhook_secret,),
                 clock=self.clock,
                 rng=rng,
@@ -168,10 +173,13 @@ class OperationsWorld:
                 name=f"dispatch-{self.dispatch.starts}",
                 scale_sets=github.scale_sets,
             )
-            self.service = service = RunnerService(context, DispatchSettings())
-            self._dispatch_app = Starlette(routes=[*service.routes, *service.readable])
+            self.service = service = RunnerService(context, settings)
+            concerns = concerns_route(service.concerns)
+            self._dispatch_app = Starlette(routes=[*service.routes, *service.readable, concerns])
             try:
-                await service.run()
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(caches.run())
+                    group.create_task(service.run())
             finally:
                 await service.stop()
 

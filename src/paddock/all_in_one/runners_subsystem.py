@@ -16,9 +16,10 @@ from paddock.kube.builtin import ServiceAccount
 from paddock.kube.errors import AlreadyExistsError
 from paddock.kube.manager import Manager
 from paddock.kube.objects import ObjectMeta
+from paddock.runners.dispatch.caches import RunnerCaches
 from paddock.runners.ledger import SCHEMA, Ledger, Listener
 from paddock.runners.pools.settings import PoolSettings
-from paddock.runners.processes.dispatch import RunnerContext, RunnerService
+from paddock.runners.processes.dispatch import RunnerContext, RunnerService, strangers
 from paddock.runners.processes.operator import RunnerOperator
 from paddock.simulator.first_objects import first_limits, first_pool
 
@@ -75,12 +76,16 @@ async def _service(application: Application, github: GitHubClient, secrets: Sequ
     listener = Listener(
         application.dsn, schema=SCHEMA, clock=clock, rng=rng, timeout=application.options.dispatch.backstop
     )
+    caches = RunnerCaches(
+        application.client, application.options.dispatch.namespace, clock=clock, rng=rng, metrics=application.metrics
+    )
     service = RunnerService(
         RunnerContext(
             ledger=ledger,
             listener=listener,
             github=github,
             client=application.client,
+            caches=caches,
             secrets=lambda: secrets,
             clock=clock,
             rng=rng,
@@ -92,6 +97,7 @@ async def _service(application: Application, github: GitHubClient, secrets: Sequ
         ),
         application.options.dispatch,
     )
+    await in_background(application, "runner caches", caches.run)
     await in_background(application, "runners", service.run)
     application.stack.push_async_callback(service.stop)
     return service
@@ -107,11 +113,12 @@ async def _accounts_principal(application: Application) -> None:
 async def _open_door(application: Application, service: RunnerService) -> None:
     """A way in from outside for GitHub and the Macs, to the routes that prove by themselves who is asking, and no others."""
     app = Starlette(routes=service.routes)
+    limits = strangers(application.registry)
     if application.options.runner_door is not None:
         host, port = application.options.runner_door
         door = bind(port, "--runner-bind-address", host)
-        await application.stack.enter_async_context(listening(app, door, strangers=service.door))
+        await application.stack.enter_async_context(listening(app, door, strangers=limits))
     if application.options.macs_door is not None:
         host, port = application.options.macs_door
         door = bind(port, "--dispatch-port", host)
-        await application.stack.enter_async_context(listening(app, door, application.tls, strangers=service.door))
+        await application.stack.enter_async_context(listening(app, door, application.tls, strangers=limits))

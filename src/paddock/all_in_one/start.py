@@ -36,7 +36,7 @@ from paddock.hosts.roles import cluster_identity, node_roles, renewal_binding
 from paddock.kube import config as kube_config
 from paddock.kube.client import Client
 from paddock.kube.manager import HealthProbes, Manager
-from paddock.runners.http.concerns import Concern, writes_concern
+from paddock.runners.http.concerns import Concern, concerns_route, writes_concern
 from paddock.simulator.world.folder import WorldFolder
 from paddock.simulator.world.messages import Attachment, WorldOptions
 from paddock.views.dispatch_word import DispatchWord
@@ -275,7 +275,9 @@ async def _halves_and_page(application: Application, api: ApiServer) -> tuple[AS
         application.registry,
         healthy=lambda: unwell(manager.readyz(), concerns()),
         # What is gone answers nobody: neither Pods and GitHub, nor commands.
-        more=outage.behind([*runners.service.routes, *runners.service.readable]) if runners is not None else (),
+        more=()
+        if runners is None
+        else outage.behind([*runners.service.routes, *runners.service.readable, concerns_route(concerns)]),
     )
     return page, runners
 

@@ -27,6 +27,7 @@ from paddock.cli import connections, main
 from paddock.runners.api import OPERATOR_AUDIENCE, OWNER_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.dispatch import http as dispatch
 from paddock.runners.http import internal
+from paddock.runners.processes.readiness import READY_WITHOUT_STORE_AFTER
 from paddock.runners.webhooks import receive
 
 WITH_DISPATCH = {"dispatch": {"enabled": True}}
@@ -599,3 +600,16 @@ def test_tart_by_its_known_version_needs_its_licence_accepted_and_no_sum():
 def test_a_chart_of_the_checkout_names_no_image_that_nobody_can_pull():
     with pytest.raises(helm_python.HelmError, match=r"image\.repository is empty"):
         templates({"image": {"repository": ""}})
+
+
+def test_the_probes_of_dispatch_leave_it_the_minute_in_which_it_waits_for_its_database():
+    (deployment,) = (
+        each for each in of_kind("Deployment", WITH_DISPATCH) if each["metadata"]["name"].endswith("-dispatch")
+    )
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    readiness = container["readinessProbe"]
+    assert readiness["httpGet"]["path"] == "/readyz"
+    assert readiness["periodSeconds"] <= READY_WITHOUT_STORE_AFTER / 10
+    # Of Kubernetes: ten minutes unless told, after which a rollout counts as failed.
+    assert deployment["spec"].get("progressDeadlineSeconds", 600) > 2 * READY_WITHOUT_STORE_AFTER

@@ -13,14 +13,10 @@ from paddock.base.logs import get_logger
 from paddock.base.supervise import keep_running
 from paddock.clients.github.contract import GitHub
 from paddock.clients.github.scaleset import ScaleSets
-from paddock.kube.builtin import Node, Pod, ServiceAccount
 from paddock.kube.client import Client
-from paddock.kube.informer import Informer
-from paddock.kube.metrics import KubeMetrics
-from paddock.kube.reader import CachedReader
-from paddock.runners.api import RUNNER_LABEL, RunnerPool
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.assignment import Assignments
+from paddock.runners.dispatch.caches import RunnerCaches
 from paddock.runners.dispatch.cluster import Observations, PublishedKeys
 from paddock.runners.dispatch.dispatcher import Dispatcher
 from paddock.runners.dispatch.handover import Handover, ServingContext
@@ -47,13 +43,12 @@ class DispatchContext:
     ledger: Ledger
     github: GitHub
     client: Client
-    pools: CachedReader[RunnerPool]
+    caches: RunnerCaches
     listener: Listener
     clock: Clock
     rng: random.Random
     registry: CollectorRegistry | None = None
     name: str = "dispatch"
-    kube_metrics: KubeMetrics | None = None
     scale_sets: ScaleSets | None = None
 
 
@@ -64,7 +59,7 @@ class DispatchService:
             listener = Listener(dsn, schema=SCHEMA, clock=clock, rng=rng, timeout=settings.backstop)
             dispatch = DispatchService(
                 DispatchContext(
-                    ledger=ledger, github=github, client=client, pools=pool_informer.reader, listener=listener,
+                    ledger=ledger, github=github, client=client, caches=caches, listener=listener,
                     clock=clock, rng=rng, registry=registry, name=hostname,
                 ),
                 settings,
@@ -73,9 +68,7 @@ class DispatchService:
             run `dispatch.run()` beside the HTTP server; at the end `await dispatch.stop()` first, then stop the
             server, so that the last answers still get out; then cancel `run()`.
 
-    - `context.pools` follows RunnerPools of `settings.namespace`; the informer is the caller's.
-    - Informers of its own follow Pods (label `tuist.dev/runner`), ServiceAccounts and Nodes: `pods`, `accounts`,
-      `nodes`.
+    - `context.caches` follow the cluster; the caller runs them.
     - `tokens.principal(token, audience)` tells who the holder of an operator's token is, for the other internal routes.
     - The client's identity needs: create tokenreviews; get, list, watch, patch pods; get, list, watch serviceaccounts,
       nodes and runnerpools; and `/openid/v1/jwks`, which every ServiceAccount may read.
@@ -87,35 +80,16 @@ class DispatchService:
         self._rng = rng
         self._listener = context.listener
         self._notifications = ledger.notifications
-        namespace = settings.namespace
-        self.pods = Informer(
-            client,
-            Pod,
-            clock=clock,
-            rng=rng,
-            metrics=context.kube_metrics,
-            namespace=namespace,
-            label_selector=f"{RUNNER_LABEL}=true",
-            name="runner pods",
-        )
-        self.accounts = Informer(
-            client,
-            ServiceAccount,
-            clock=clock,
-            rng=rng,
-            metrics=context.kube_metrics,
-            namespace=namespace,
-            name="runner serviceaccounts",
-        )
-        self.nodes = Informer(client, Node, clock=clock, rng=rng, metrics=context.kube_metrics, name="nodes")
+        caches = context.caches
+        self.pods, self.accounts, self.nodes = caches.pods, caches.accounts, caches.nodes
         self.metrics = DispatchMetrics(context.registry)
         observations = Observations(
             client,
-            namespace,
-            pods=self.pods.reader,
-            accounts=self.accounts.reader,
-            pools=context.pools,
-            nodes=self.nodes.reader,
+            settings.namespace,
+            pods=caches.pods.reader,
+            accounts=caches.accounts.reader,
+            pools=caches.pools.reader,
+            nodes=caches.nodes.reader,
         )
         keys = PublishedKeys(client, clock)
         limits = ReviewLimits(clock, context.registry)
@@ -154,9 +128,6 @@ class DispatchService:
             "heartbeat": self._heartbeat.run,
             "hints": self._hear,
             "pending releases": self._pending_releases.run,
-            self.pods.name: self.pods.run,
-            self.accounts.name: self.accounts.run,
-            self.nodes.name: self.nodes.run,
         }
         self.dispatcher.open()
         async with asyncio.TaskGroup() as group:

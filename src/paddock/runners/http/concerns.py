@@ -18,13 +18,16 @@ from paddock.base.http_requests import answer
 from paddock.base.refusals import Refusal
 from paddock.runners.http.readonly import PREFIX
 from paddock.runners.ledger.encryption import transport_problem
+from paddock.runners.ledger.opening import Unopened
 
 __all__ = [
     "Concern",
+    "blind_concern",
     "certificate_concern",
     "concerns_route",
     "database_concern",
     "space_concern",
+    "unopened_concern",
     "writes_concern",
 ]
 
@@ -55,6 +58,30 @@ def writes_concern(refusal: Refusal | None, whose: str, effect: str) -> list[Con
     found = f"{whose} takes no writes, so {effect}: {refusal.why}{again}"
     fix = "make room on its disk, or see why it does not answer; what was refused is tried again by itself"
     return [Concern(about="database", found=found, fix=fix, weight="stops", since=refusal.since)]
+
+
+def unopened_concern(unopened: Unopened | None, now: datetime) -> list[Concern]:
+    """What it means that the ledger was not opened yet; nothing where it was."""
+    if unopened is None:
+        return []
+    why = unopened.why or "the first attempt is under way"
+    left = 0.0 if unopened.next_attempt is None else max(0.0, (unopened.next_attempt - now).total_seconds())
+    following = f"in {left:.0f} s" if left >= 1 else "now"
+    found = f"the ledger's database does not answer, so no job is taken, handed out or healed: {why}"
+    fix = (
+        "see that the Postgres of --dsn runs and lets this user in; dispatch tries again by itself "
+        f"({following}) and serves jobs as soon as it answers"
+    )
+    return [Concern(about="database", found=found, fix=fix, weight="stops", since=unopened.since)]
+
+
+def blind_concern(problem: str | None) -> list[Concern]:
+    """What it means that a cache does not follow the cluster; nothing where all do."""
+    if problem is None:
+        return []
+    found = f"dispatch does not see what changes in the cluster: {problem}"
+    fix = "see why the API server does not answer dispatch; it is asked again by itself"
+    return [Concern(about="API server", found=found, fix=fix, weight="soon")]
 
 
 def space_concern(folder: str, free: int) -> list[Concern]:

@@ -19,6 +19,7 @@ from paddock.base.migrations import migrate
 from paddock.base.refusals import Refusals
 from paddock.runners.ledger.errors import (
     InvalidEntryError,
+    LedgerForbiddenError,
     LedgerSlowError,
     LedgerUnavailableError,
     UnknownAccountError,
@@ -122,6 +123,14 @@ async def prepare(conninfo: str, *, schema: str, clock: Clock) -> tuple[int, ...
             return await migrate(connection, name="ledger", package="paddock.runners.ledger", clock=clock)
     except psycopg.OperationalError as error:
         raise LedgerUnavailableError(f"the database of the ledger cannot be reached: {error}") from error
+    except psycopg.errors.ReadOnlySqlTransaction as error:
+        # A standby, until it is promoted.
+        raise LedgerUnavailableError(f"the ledger's database takes no writes: {_primary(error)}") from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise LedgerForbiddenError(
+            f"the role of the DSN may not bring the ledger's tables up to date ({_primary(error)}): "
+            f"let it create the schema {schema}, or make it the owner of what is in it"
+        ) from error
 
 
 class Database:

@@ -4,6 +4,7 @@ __all__ = [
     "InvalidEntryError",
     "JobGoneError",
     "LedgerError",
+    "LedgerForbiddenError",
     "LedgerSlowError",
     "LedgerUnavailableError",
     "StaleClaimError",
@@ -37,6 +38,10 @@ class JobGoneError(LedgerError):
 
 class StaleDeliveryError(LedgerError):
     """Another worker took this delivery over because this one was too slow: drop it, its outcome is recorded by the other."""
+
+
+class LedgerForbiddenError(LedgerError):
+    """The role that the ledger is opened with lacks a right: somebody has to give it, waiting does not mend it."""
 
 
 class LedgerUnavailableError(LedgerError):

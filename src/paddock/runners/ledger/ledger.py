@@ -124,15 +124,14 @@ class Ledger:
         size: int = 8,
         timeout: float = 10.0,
     ) -> AsyncIterator["Ledger"]:
-        """Bring the tables up to date and use them, with a pool of its own that is closed at the end."""
+        """Bring the tables up to date and use them, with a pool of its own that is closed at the end, however that comes."""
         await prepare(conninfo, schema=schema, clock=clock)
         pool = make_pool(conninfo, schema=schema, size=size, timeout=timeout)
         try:
-            await pool.open(wait=True, timeout=timeout)
-        except PoolTimeout as error:
-            await pool.close()
-            raise LedgerUnavailableError(f"the ledger's database does not answer: {error}") from error
-        try:
+            try:
+                await pool.open(wait=True, timeout=timeout)
+            except PoolTimeout as error:
+                raise LedgerUnavailableError(f"the ledger's database does not answer: {error}") from error
             yield cls(pool, clock, rng)
         finally:
             await pool.close()

@@ -8,7 +8,6 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from prometheus_client import CollectorRegistry
 from starlette.routing import Route
@@ -20,16 +19,16 @@ from paddock.base.strangers import Strangers
 from paddock.base.supervise import keep_running
 from paddock.clients.github import GitHub, ScaleSets
 from paddock.kube.client import Client
-from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
 from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings
+from paddock.runners.dispatch.caches import RunnerCaches
 from paddock.runners.dispatch.service import DispatchContext, DispatchService
 from paddock.runners.healing.last_words import LastWords
 from paddock.runners.healing.service import HealingContext, HealingService
 from paddock.runners.http.accounts import accounts_routes
 from paddock.runners.http.budget_metrics import BudgetCollector
-from paddock.runners.http.concerns import Concern, concerns_route, writes_concern
+from paddock.runners.http.concerns import Concern, blind_concern, writes_concern
 from paddock.runners.http.ended import ended_routes
 from paddock.runners.http.history import history_route
 from paddock.runners.http.internal import internal_routes
@@ -53,7 +52,7 @@ from paddock.runners.webhooks.reconciled import enqueue_from_github
 from paddock.runners.webhooks.rerouting import Rerouter
 from paddock.runners.webhooks.worker import WebhookWorker
 
-__all__ = ["RunnerContext", "RunnerService"]
+__all__ = ["RunnerContext", "RunnerService", "strangers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +63,8 @@ class RunnerContext:
     listener: Listener
     github: GitHub
     client: Client
+    caches: RunnerCaches
+    """The caller runs them."""
     secrets: Callable[[], Sequence[Secret]]
     clock: Clock
     rng: random.Random
@@ -74,6 +75,13 @@ class RunnerContext:
     """What the process knows of what it stands on, beside what the service sees itself."""
     scale_sets: ScaleSets | None = None
     """Without it pools with `jobSource: ScaleSet` hear of no job."""
+
+
+def strangers(registry: CollectorRegistry) -> Strangers:
+    """For the listeners to which GitHub and Pods come: who proved who they are comes before who did not."""
+    # GitHub comes with a new connection whenever it likes: no crowd of others may stand before its door.
+    limits = StrangerLimits(doors=(f"POST {WEBHOOKS} ".encode(),))
+    return Strangers(limits, registry=registry)
 
 
 class RunnerService:
@@ -87,27 +95,19 @@ class RunnerService:
         self.ledger = ledger
         self.github = github
         self.settings = settings
-        self.pools = Informer(
-            client,
-            RunnerPool,
-            clock=clock,
-            rng=rng,
-            metrics=kube_metrics,
-            namespace=settings.namespace,
-            name="pools",
-        )
+        self._caches = context.caches
+        self.pools = context.caches.pools
         self.dispatch = DispatchService(
             DispatchContext(
                 ledger=ledger,
                 github=github,
                 client=client,
-                pools=self.pools.reader,
+                caches=context.caches,
                 listener=context.listener,
                 clock=clock,
                 rng=rng,
                 registry=registry,
                 name=context.name,
-                kube_metrics=kube_metrics,
                 scale_sets=context.scale_sets,
             ),
             settings,
@@ -152,10 +152,6 @@ class RunnerService:
         internal = internal_routes(
             self.retirement, self.dispatch.tokens, ledger.progress.note, ledger.runner_logs.append, settings
         )
-        # GitHub comes with a new connection whenever it likes: no crowd of others may stand before its door.
-        limits = StrangerLimits(doors=(f"POST {WEBHOOKS} ".encode(),))
-        self.door = Strangers(limits, registry=registry)
-        """For the listeners of `routes` and `strangers`: who proved who they are comes before who did not."""
         self.strangers: list[Route] = [
             webhook_route(ledger, context.secrets, settings, inbox=self.webhooks, registry=registry),
             *self.dispatch.routes,
@@ -168,19 +164,17 @@ class RunnerService:
         self.readable: list[Route] = [
             *readonly_routes(ledger, self.queue.summary),
             *why_routes(self.explainer),
-            concerns_route(self.concerns),
             leaks_route(self.healing.healer),
             rewind_route(ledger, clock),
             history_route(ledger, clock),
             *ended_routes(ledger, clock),
             *accounts_routes(ledger, github, self.dispatch.tokens, settings),
         ]
-        """What only operators may reach: it shows names of every account."""
+        """What only operators may reach: it shows names of every account. `concerns` are served by the process, which has some before it has this."""
 
     async def run(self) -> None:
         """Work until cancelled; each part is started again when it fails."""
         work = {
-            "pools": self.pools.run,
             "dispatch": self.dispatch.run,
             "webhooks": self.webhooks.run,
             "routing": self.rerouter.run,
@@ -218,28 +212,10 @@ class RunnerService:
         """Claim nothing more, finish what is being served, send everybody else away with a word. Bounded."""
         await self.dispatch.stop()
 
-    def waiting_for(self) -> list[str]:
-        """The caches that are not complete yet, each with what keeps it from it; empty once it can serve."""
-        missing = [informer for informer in self._caches() if not informer.synced.is_set()]
-        return [f"{i.name}: {i.problem or 'the first list is under way'}" for i in missing]
-
     def concerns(self) -> list[Concern]:
         """What this process stands on and how that is: the same for status, page, `/healthz` and doctor."""
-        blind = [
-            Concern(
-                about="API server",
-                found=f"dispatch does not see what changes in the cluster: {informer.problem}",
-                fix="see why the API server does not answer dispatch; it is asked again by itself",
-                weight="soon",
-            )
-            for informer in self._caches()
-            if informer.problem is not None
-        ]
         refused = writes_concern(self.ledger.refusals.standing(), "the ledger's database", "no job is claimed")
-        return [*refused, *blind[:1], *self._process_concerns()]
-
-    def _caches(self) -> Sequence[Informer[Any]]:
-        return (self.pools, self.dispatch.pods, self.dispatch.accounts, self.dispatch.nodes)
+        return [*refused, *blind_concern(self._caches.problem()), *self._process_concerns()]
 
     def _known_pools(self) -> Sequence[RunnerPool] | None:
         """None until they were read once: without pools every event would be ignored for want of one."""

@@ -24,12 +24,12 @@ from paddock.kube.config import Config
 from paddock.kube.crd import crd_of
 from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.errors import AlreadyExistsError
-from paddock.kube.informer import Informer
 from paddock.kube.objects import ObjectMeta
 from paddock.kube.resource import Resource
 from paddock.runners.api import AUDIENCE, POOL_LABEL, RUNNER_LABEL, SOFTNET_LABEL, RunnerPool
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch import PATH, DispatchContext, DispatchService
+from paddock.runners.dispatch.caches import RunnerCaches
 from paddock.runners.dispatch.identity import PodIdentity
 from paddock.runners.ledger import Ledger, Listener
 from paddock.simulator.transport import InProcessTransport
@@ -227,7 +227,8 @@ class Rig:
     ) -> Dispatcher:
         settings = replace(settings, **changed) if changed else settings
         clock, rng = clock or SystemClock(), random.Random(next(self._seeds))
-        pools = Informer(self.cluster.client, RunnerPool, clock=clock, rng=rng, namespace=NAMESPACE)
+        client = client or self.cluster.client
+        caches = RunnerCaches(client, NAMESPACE, clock=clock, rng=rng)
         listener = Listener(
             self.bench.dsn,
             schema=self.bench.schema if listen else "nobody",
@@ -239,8 +240,8 @@ class Rig:
         context = DispatchContext(
             ledger=ledger or self.ledger,
             github=github or self.github,
-            client=client or self.cluster.client,
-            pools=pools.reader,
+            client=client,
+            caches=caches,
             listener=listener,
             clock=clock,
             rng=rng,
@@ -249,11 +250,11 @@ class Rig:
         )
         service = DispatchService(context, settings)
         dispatcher = Dispatcher(service, registry)
-        following = asyncio.create_task(pools.run())
+        following = asyncio.create_task(caches.run())
         dispatcher.running = asyncio.create_task(service.run())
         self._stack.push_async_callback(_end, dispatcher, following)
-        await asyncio.gather(pools.synced.wait(), service.pods.synced.wait(), service.accounts.synced.wait())
-        await service.nodes.synced.wait()
+        await asyncio.gather(caches.pools.synced.wait(), caches.pods.synced.wait(), caches.accounts.synced.wait())
+        await caches.nodes.synced.wait()
         await until(lambda: service._heartbeat._number is not None)
         return dispatcher
 

@@ -37,6 +37,8 @@ from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.api import OPERATOR_AUDIENCE, OWNER_LABEL, POOL_LABEL, RunnerPool, RunnerPoolSpec
 from paddock.runners.api.settings import DispatchSettings, HealingSettings
+from paddock.runners.dispatch.caches import RunnerCaches
+from paddock.runners.http.concerns import concerns_route
 from paddock.runners.http.retirement_client import HttpRetirementApi
 from paddock.runners.ledger import FINISHED, Ledger, Listener
 from paddock.runners.pools.settings import PoolSettings
@@ -162,11 +164,14 @@ class World:
     def start_dispatch(self) -> None:
         """A new dispatch process: nothing is shared with an earlier one but the database and the cluster."""
         metrics = KubeMetrics(CollectorRegistry())
+        settings = DispatchSettings(hold=3.0, hold_unasked=1.0, serve_deadline=5.0, beat=0.5, healing=QUICK)
+        caches = RunnerCaches(self._as_dispatch, settings.namespace, clock=self.clock, rng=self.rng, metrics=metrics)
         self._context = RunnerContext(
             ledger=self.ledger,
             listener=Listener(self.dsn, schema=self.schema, clock=self.clock, rng=self.rng, timeout=0.5),
             github=self.github_client,
             client=self._as_dispatch,
+            caches=caches,
             secrets=lambda: (self.github.webhook_secret,),
             clock=self.clock,
             rng=self.rng,
@@ -174,12 +179,10 @@ class World:
             kube_metrics=metrics,
             scale_sets=self.github_client.scale_sets,
         )
-        self.service = RunnerService(
-            self._context,
-            DispatchSettings(hold=3.0, hold_unasked=1.0, serve_deadline=5.0, beat=0.5, healing=QUICK),
-        )
-        self._app = Starlette(routes=[*self.service.routes, *self.service.readable])
-        self._serving = asyncio.create_task(self.service.run(), name="dispatch")
+        self.service = RunnerService(self._context, settings)
+        concerns = concerns_route(self.service.concerns)
+        self._app = Starlette(routes=[*self.service.routes, *self.service.readable, concerns])
+        self._serving = asyncio.create_task(_with_caches(self.service, caches), name="dispatch")
 
     def read_page(self) -> "asyncio.Task[None]":
         """The page that `paddock dispatch` serves, with its caches; cancel it when it was looked at."""
@@ -314,6 +317,12 @@ class World:
         )
         assert self.asked_by_dispatch.forbidden == set()
         assert self.asked_by_operator.forbidden == set()
+
+
+async def _with_caches(service: RunnerService, caches: RunnerCaches) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(caches.run())
+        group.create_task(service.run())
 
 
 async def _end(task: "asyncio.Task[None]") -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from doubles.clocks import NOON
 
-from paddock.runners.http.concerns import certificate_concern, database_concern
+from paddock.runners.http.concerns import certificate_concern, database_concern, unopened_concern
+from paddock.runners.ledger.opening import Unopened
 from paddock.runners.tls.authority import SERVING_LIFE, issued, new_authority
 
 CERTIFICATE = issued(new_authority(NOON), ["d.svc"], NOON).certificate
@@ -40,3 +41,16 @@ def test_the_database_is_told_without_its_password() -> None:
     assert "sslmode=verify-full" in concern.fix
     assert "hunter2" not in f"{concern}"
     assert database_concern("dbname=p").fix == ""
+
+
+def test_a_ledger_that_was_not_opened_yet_is_told_with_its_reason_since_when_and_what_comes_next() -> None:
+    assert unopened_concern(None, NOON) == []
+    first = unopened_concern(Unopened(NOON), NOON)[0]
+    assert (first.about, first.weight, first.since) == ("database", "stops", NOON)
+    assert "the ledger's database does not answer" in first.found
+    assert "the first attempt is under way" in first.found
+    later = Unopened(NOON, "password authentication failed", NOON + timedelta(seconds=13))
+    found = unopened_concern(later, NOON + timedelta(seconds=10))[0]
+    assert found.found.endswith(": password authentication failed")
+    assert "tries again by itself (in 3 s)" in found.fix
+    assert found.since == NOON
