@@ -110,8 +110,8 @@ async def _open_door(application: Application, service: RunnerService) -> None:
     if application.options.runner_door is not None:
         host, port = application.options.runner_door
         door = bind(port, "--runner-bind-address", host)
-        await application.stack.enter_async_context(listening(app, door, strangers=service.door))
+        await application.stack.enter_async_context(listening(app, door))
     if application.options.macs_door is not None:
         host, port = application.options.macs_door
         door = bind(port, "--dispatch-port", host)
-        await application.stack.enter_async_context(listening(app, door, application.tls, strangers=service.door))
+        await application.stack.enter_async_context(listening(app, door, application.tls))

@@ -154,7 +154,6 @@ async def _run(
 
     from paddock.base.clock import SystemClock
     from paddock.base.event_loop import report_turns
-    from paddock.base.garbage import collect_rarely, collected_by_the_clock
     from paddock.base.http_server import Tls, bind, listening, serving_when_there
     from paddock.base.logs import get_logger
     from paddock.base.metrics import CollectorRegistry
@@ -173,8 +172,6 @@ async def _run(
     report_turns(registry, "dispatch")
     try:
         async with AsyncExitStack() as stack:
-            stack.enter_context(collected_by_the_clock())
-            stack.push_async_callback(_ended, asyncio.create_task(collect_rarely(clock), name="garbage"))
             app_settings = GitHubSettings.from_env(os.environ)
             client = await stack.enter_async_context(Client(kube_config.load(kubeconfig, clock=clock), metrics=metrics))
             github = await stack.enter_async_context(GitHubClient(app_settings, clock, rng))
@@ -229,7 +226,7 @@ async def _run(
                 stack.push_async_callback(_ended, asyncio.create_task(internal, name="internal"))
             address = listeners.strangers
             door = bind(address[1], "--bind-address", address[0])
-            await stack.enter_async_context(listening(Starlette(routes=routes), door, strangers=service.door))
+            await stack.enter_async_context(listening(Starlette(routes=routes), door))
             await stop.wait()
             # While the server still answers: what is being served gets out, everybody else is told to ask again.
             await service.stop()

@@ -16,7 +16,6 @@ from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.refusal_log import RefusalLog
 from paddock.base.secrets import Secret
-from paddock.base.strangers import proven
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.dispatcher import Dispatcher
 from paddock.runners.dispatch.identity import IdentityError, PodIdentity, Tokens, Unauthenticated
@@ -67,7 +66,6 @@ class DispatchEndpoint:
                     self._refusals.refused("dispatch", refused.reason, sender=_sender(scope))
             else:
                 pod, token = await self._identify(_text(headers, b"authorization"))
-                proven(scope)
                 pool = pod.pool
                 hold = hold_wanted(_text(headers, b"prefer"), self._settings)
                 # A token that ends while it waits would make a claim fail; the Pod asks again with its next one.

@@ -14,9 +14,7 @@ from prometheus_client import CollectorRegistry
 from starlette.routing import Route
 
 from paddock.base.clock import Clock
-from paddock.base.guests import StrangerLimits
 from paddock.base.secrets import Secret
-from paddock.base.strangers import Strangers
 from paddock.base.supervise import keep_running
 from paddock.clients.github import GitHub, ScaleSets
 from paddock.kube.client import Client
@@ -47,7 +45,6 @@ from paddock.runners.scale_sets.github_view import GitHubView
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics, SourceCollector
 from paddock.runners.scale_sets.service import Listeners, ListenersContext
 from paddock.runners.tenants.configured import ConfiguredAccounts
-from paddock.runners.webhooks.receive import PATH as WEBHOOKS
 from paddock.runners.webhooks.receive import webhook_route
 from paddock.runners.webhooks.reconciled import enqueue_from_github
 from paddock.runners.webhooks.rerouting import Rerouter
@@ -152,10 +149,6 @@ class RunnerService:
         internal = internal_routes(
             self.retirement, self.dispatch.tokens, ledger.progress.note, ledger.runner_logs.append, settings
         )
-        # GitHub comes with a new connection whenever it likes: no crowd of others may stand before its door.
-        limits = StrangerLimits(doors=(f"POST {WEBHOOKS} ".encode(),))
-        self.door = Strangers(limits, registry=registry)
-        """For the listeners of `routes` and `strangers`: who proved who they are comes before who did not."""
         self.strangers: list[Route] = [
             webhook_route(ledger, context.secrets, settings, inbox=self.webhooks, registry=registry),
             *self.dispatch.routes,
