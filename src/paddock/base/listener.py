@@ -12,7 +12,6 @@ from paddock.base.connection_budget import ConnectionBudget
 from paddock.base.connection_limits import ConnectionLimits, LimitedConnection
 from paddock.base.logs import get_logger
 from paddock.base.refusal_log import RefusalLog
-from paddock.base.tasks import end
 
 __all__ = ["Listener"]
 
@@ -54,8 +53,9 @@ class Listener:
                 # While connections wait in the kernel, accepting never yields by itself.
                 await asyncio.sleep(0)
         finally:
-            for task in list(self._opening):
-                await end(task)
+            for task in self._opening:
+                task.cancel()
+            await asyncio.gather(*self._opening, return_exceptions=True)
 
     def abort(self) -> None:
         """End what is still open."""
