@@ -5,6 +5,7 @@ file of those that are for connections. Who means well is served beside them, al
 import asyncio
 import contextlib
 import json
+import random
 import socket
 import ssl
 import subprocess
@@ -281,6 +282,60 @@ async def test_a_body_that_is_none_ends_the_connection_without_a_trace(
     head = b"POST " + path + b" HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
     assert b"HTTP/1.1 400" in await patient.answer(head + b"rubbish\r\n")
     assert b" 500 " not in await patient.answer(head, b"3\r\nabc\r\n", b"rubbish\r\n", pause=0.05)
+    assert caplog.records == []
+
+
+PIECES = (
+    *(
+        b"GET / HTTP/1.1\r\n",
+        b"POST / HTTP/1.1\r\n",
+        b"POST /unread HTTP/1.1\r\n",
+        b"HEAD / HTTP/1.1\r\n",
+        b"GET /%ff%00 HTTP/1.0\r\n",
+    ),
+    *(
+        b"CONNECT x:1 HTTP/1.1\r\n",
+        b"PRI * HTTP/2.0\r\n\r\n",
+        b"GET http://a/b?c#d HTTP/1.1\r\n",
+        b"OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n",
+    ),
+    *(b"host: x\r\n", b"content-length: 3\r\n", b"content-length: " + b"9" * 5000 + b"\r\n", b"content-length: -1\r\n"),
+    *(
+        b"transfer-encoding: chunked\r\n",
+        b"3\r\nabc\r\n",
+        b"0\r\n\r\n",
+        b"f" * 30 + b"\r\n",
+        b"expect: 100-continue\r\n",
+    ),
+    *(
+        b"connection: upgrade\r\nupgrade: h2c\r\n",
+        b"connection: close\r\n",
+        b"x: \xff\r\n",
+        b"\xff: x\r\n",
+        b"\r\n",
+        b"abc",
+        b"\x00",
+    ),
+)
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_no_mixture_of_it_leaves_a_trace_and_who_means_well_is_served_after_it(
+    patient: Door, caplog: pytest.LogCaptureFixture, seed: int
+) -> None:
+    rng = random.Random(seed)
+
+    async def sent() -> None:
+        _, writer = await patient.open()
+        with contextlib.suppress(ConnectionError):
+            for _ in range(rng.randint(1, 4)):
+                writer.write(b"".join(rng.choices(PIECES, k=rng.randint(1, 8))))
+                await asyncio.sleep(rng.choice([0, 0.002]))
+        writer.close()
+
+    for _ in range(5):
+        await asyncio.gather(*(sent() for _ in range(10)))
+    assert (await patient.answer(LAST)).startswith(b"HTTP/1.1 200")
     assert caplog.records == []
 
 
