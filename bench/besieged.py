@@ -65,9 +65,7 @@ def besieged(quick: bool) -> Iterator[Row]:
         lambda load: load.pods + load.deliveries,
         f"nobody is served before anybody else; they got {did} a second in",
     )
-    yield _compared(
-        what + "p99 of a Pod's request", found, lambda load: load.pods, "on connections that they keep"
-    )
+    yield _compared(what + "p99 of a Pod's request", found, lambda load: load.pods, "on connections that they keep")
     yield _compared(what + "p99 of a delivery", found, lambda load: load.deliveries, "each on a connection of its own")
     yield Row("dispatch", what + "memory", amount(found.memory), "MB", f"{found.before:.0f} MB before them")
     limit = "strangers' tokens may cost 20 a second, and a burst of 100"
