@@ -63,11 +63,9 @@ def besieged(quick: bool) -> Iterator[Row]:
         what + "p99 of all who mean well",
         found,
         lambda load: load.pods + load.deliveries,
-        f"the goal is 2; they got {did} a second in",
+        f"nobody is served before anybody else; they got {did} a second in",
     )
-    yield _compared(
-        what + "p99 of a Pod's request", found, lambda load: load.pods, "on connections that proved themselves"
-    )
+    yield _compared(what + "p99 of a Pod's request", found, lambda load: load.pods, "on connections that they keep")
     yield _compared(what + "p99 of a delivery", found, lambda load: load.deliveries, "each on a connection of its own")
     yield Row("dispatch", what + "memory", amount(found.memory), "MB", f"{found.before:.0f} MB before them")
     limit = "strangers' tokens may cost 20 a second, and a burst of 100"

@@ -17,14 +17,12 @@ from starlette.routing import Route
 
 from paddock.base import logs
 from paddock.base.clock import Clock, SystemClock
-from paddock.base.garbage import collect_rarely, collected_by_the_clock
+from paddock.base.event_loop import run_measured
 from paddock.base.http_server import bind, listening
-from paddock.base.metrics import CollectorRegistry
 from paddock.base.rng import seeded
 from paddock.kube.builtin import Pod
 from paddock.runners.api import OWNER_LABEL
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.processes.dispatch import strangers
 
 from .runner_rig import NAMESPACE, at_work, runner_rig
 from .scratch_postgres import scratch_postgres
@@ -41,18 +39,14 @@ def allow_many_sockets() -> int:
 
 async def main(folder: Path, pods: int) -> None:
     clock, rng = SystemClock(), seeded(1)
-    allow_many_sockets()
-    with collected_by_the_clock():  # as `paddock dispatch` does
-        await _serve(folder, pods, clock, rng)
+    await _serve(folder, pods, clock, rng)
 
 
 async def _serve(folder: Path, pods: int, clock: Clock, rng: random.Random) -> None:
     async with (
         scratch_postgres() as server,
         runner_rig(server.dsn, clock, rng, DispatchSettings()) as rig,
-        asyncio.TaskGroup() as group,
     ):
-        garbage = group.create_task(collect_rarely(clock))
         tokens = await rig.pods(pods, rng=rng)
         (folder / "tokens").write_text("\n".join(tokens), encoding="utf-8")
 
@@ -67,13 +61,12 @@ async def _serve(folder: Path, pods: int, clock: Clock, rng: random.Random) -> N
         app = Starlette(
             routes=[*rig.service.routes, Route("/bench/waiting", waiting), Route("/bench/stamped", assigned)]
         )
-        async with listening(app, sock, strangers=strangers(CollectorRegistry())), at_work(rig):
+        async with listening(app, sock), at_work(rig):
             print(json.dumps({"port": sock.getsockname()[1], "dsn": server.dsn}), flush=True)
             await asyncio.to_thread(sys.stdin.read)
             await rig.service.stop()
-            garbage.cancel()
 
 
 if __name__ == "__main__":
     logs.set_up(level="error")
-    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))
+    run_measured(main(Path(sys.argv[1]), int(sys.argv[2])))

@@ -181,7 +181,6 @@ def values_of(text: str) -> Iterator[tuple[str, str, str]]:
 
 _SHOWN_BY: Final = {
     "base": "both",
-    "base/strangers": "dispatch",
     "hosts": "operator",
     "kube": "both",
     "node": "node-agent",

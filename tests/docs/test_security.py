@@ -38,6 +38,7 @@ def test_every_threat_names_what_is_done_and_a_test_that_exists(row: str):
 def test_every_attacker_of_the_suite_is_on_the_page():
     suites = {file.name for file in (ROOT / "tests" / "attacks").glob("test_*.py")}
     assert suites == {
+        "test_hostile_connections.py",
         "test_hostile_job.py",
         "test_hostile_mac.py",
         "test_hostile_stranger.py",

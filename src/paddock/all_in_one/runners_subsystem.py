@@ -19,7 +19,7 @@ from paddock.kube.objects import ObjectMeta
 from paddock.runners.dispatch.caches import RunnerCaches
 from paddock.runners.ledger import SCHEMA, Ledger, Listener
 from paddock.runners.pools.settings import PoolSettings
-from paddock.runners.processes.dispatch import RunnerContext, RunnerService, strangers
+from paddock.runners.processes.dispatch import RunnerContext, RunnerService
 from paddock.runners.processes.operator import RunnerOperator
 from paddock.simulator.first_objects import first_limits, first_pool
 
@@ -113,12 +113,11 @@ async def _accounts_principal(application: Application) -> None:
 async def _open_door(application: Application, service: RunnerService) -> None:
     """A way in from outside for GitHub and the Macs, to the routes that prove by themselves who is asking, and no others."""
     app = Starlette(routes=service.routes)
-    limits = strangers(application.registry)
     if application.options.runner_door is not None:
         host, port = application.options.runner_door
         door = bind(port, "--runner-bind-address", host)
-        await application.stack.enter_async_context(listening(app, door, strangers=limits))
+        await application.stack.enter_async_context(listening(app, door))
     if application.options.macs_door is not None:
         host, port = application.options.macs_door
         door = bind(port, "--dispatch-port", host)
-        await application.stack.enter_async_context(listening(app, door, application.tls, strangers=limits))
+        await application.stack.enter_async_context(listening(app, door, application.tls))

@@ -1,277 +1,264 @@
-"""What one connection may cost the server before anybody has proved who it is: bytes of head, seconds, a place.
+"""What one connection may cost: seconds for each part of a request, bytes of head, and its end after a refusal.
 
-Uvicorn bounds the head only with its slower parser, and no time at all for a client that has begun to speak. So a client
-that sends its headers byte by byte, or for ever, or never, would keep memory and a file descriptor until it leaves.
+Uvicorn's h11 parser bounds the head and takes one request at a time, but no client that has begun to speak is too slow for it. So
+our protocol holds uvicorn's, and the application is called through `within_limits`: that a request has begun, that its body has
+ended and that it is answered comes from there, so nothing inside uvicorn is patched.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from h11 import LocalProtocolError
 
-from paddock.base.clock import SystemClock
-from paddock.base.rate_limit import RateLimit
-from paddock.base.strangers import Strangers
+__all__ = ["ConnectionLimits", "LimitedConnection", "within_limits"]
 
-__all__ = ["ConnectionLimits", "with_limits"]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Any, Receive, Send], Awaitable[Any]]
 
-_READ_AT_ONCE: Final = 256 * 1024  # what asyncio reads at once by itself
+_KEY: Final = "paddock.connection"
+_CLOSE: Final = (b"connection", b"close")
+_ENDING: Final = frozenset({400, 401, 403, 413})
+"""Refusals after which the connection ends: who guesses, or sends too much, begins each time anew."""
+_DRAINED_BYTES: Final = 256 * 1024
+_DRAINED_SECONDS: Final = 2.0
+_ABORTED_AFTER: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Head: the request line with the headers. The seconds of a body end with its last byte, not with the answer, so a
-    held request or a watch may last as long as it likes.
-    """
+    """A request may be held, and its answer may last, as long as the application likes: its seconds end with its body."""
 
-    head_bytes: int = 64 * 1024
+    handshake_seconds: float = 10.0
     head_seconds: float = 10.0
+    head_bytes: int = 64 * 1024
+    """Request line and headers; what comes in one read with the end of the head may be more."""
     body_seconds: float = 60.0
-    connections: int = 20_000
-    quick_refusals: int = 50
-    """So many of those that send no HTTP are told so at once, in each second. The others are kept waiting in silence for
-    `kept_waiting`: a place that is free at once would be taken again at once, and opening it costs more than keeping it."""
-    kept_waiting: float = 10.0
+    idle_seconds: float = 75.0
+    """Between two requests."""
 
 
-class _PipelinedError(Exception):
-    """A request came before its turn."""
-
-
-_UNSAID = ("Invalid HTTP request received", "Cancel %s running task(s)")
-
-
-class _NotEachTime(logging.Filter):
-    """Uvicorn writes a line for each request that is none: whoever sends rubbish would decide how much is logged. And a trace for
-    each that a stop cuts short.
+class _Filter(logging.Filter):
+    """Uvicorn writes a line for each request that is none, or that asks for another protocol: whoever sends rubbish would decide
+    how much is logged. And a trace for each that a stop cuts short, which would be the last that somebody sees of us.
     """
+
+    _SAID_ELSEWHERE = (
+        "Invalid HTTP request received",
+        "Cancel %s running task(s)",
+        "Unsupported upgrade request",
+        "No supported WebSocket library",
+    )
 
     def filter(self, record: logging.LogRecord) -> bool:
-        # A request that our own stop cuts short is no failure, and its trace would be the last that somebody sees of us.
         stopped = record.exc_info is not None and isinstance(record.exc_info[1], asyncio.CancelledError)
-        return not stopped and not str(record.msg).startswith(_UNSAID)
+        return not stopped and not str(record.msg).startswith(self._SAID_ELSEWHERE)
 
 
-_not_each_time = _NotEachTime()
+logging.getLogger("uvicorn.error").addFilter(_Filter())
 
 
-def with_limits(
-    limits: ConnectionLimits, refused: Callable[[str], None], strangers: Strangers | None = None
-) -> type[HttpToolsProtocol]:
-    """Uvicorn's protocol that ends a connection beyond its limits; `refused` hears which limit it was. With `strangers` it
-    tells those who have proved who they are from the others, and serves the others after them.
+class LimitedConnection(asyncio.Protocol):
+    """One connection. `http` makes uvicorn's protocol for it from the state that each of its requests carries, `refused` is
+    called with the reason when a limit ends it, `left` once when it is over.
     """
-    logging.getLogger("uvicorn.error").addFilter(_not_each_time)  # the same one: it is added once
 
-    quick = RateLimit(limits.quick_refusals, limits.quick_refusals, SystemClock())
+    def __init__(
+        self,
+        http: Callable[[dict[str, Any]], asyncio.Protocol],
+        limits: ConnectionLimits,
+        refused: Callable[[str], None],
+        left: Callable[["LimitedConnection"], None],
+    ) -> None:
+        self._make_http, self._limits, self._refused, self._left = http, limits, refused, left
+        self._transport: asyncio.Transport | None = None
+        self._http: asyncio.Protocol | None = None
+        self._in_request = False
+        """From the moment at which the application has the request until its answer is complete."""
+        self._silent = True
+        self._deadline: asyncio.Handle | None = None
+        self.cut = False
+        """Whether a limit has ended it, or what came was no HTTP."""
+        self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    class WithLimits(HttpToolsProtocol):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            self._head: int | None = 0  # bytes of the head so far; None between its end and the next request
-            self._body = False  # whether its body is awaited
-            self._in_request = False  # whether one has begun, and not all of it has come
-            self._deadline: asyncio.TimerHandle | None = None
-            self._overdue: tuple[str, float] | None = None  # the deadline that rang while what it sent waited in line
-            self._silent = True
-            self._stopped = False
-            self._stopped_by_line = False
-            self.address = ""
-            self.here = True
-            self.proven_at: float | None = None
-            self.vouched = False
-            self.refusals = 0
-            self.pending: bytes | None = None
-            self.held: asyncio.Future[None] | None = None
-            self.at_door = False
+    # What the transport calls
 
-        def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-            super().connection_made(transport)
-            if len(self.connections) > limits.connections and not (strangers and strangers.make_room(self)):
-                self._refuse("connections", 503, "too many connections: try again later")
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        state: dict[str, Any] = {_KEY: self}
+        secured = transport.get_extra_info("ssl_object")
+        shown = secured.getpeercert(binary_form=True) if secured is not None else None
+        if shown:
+            # DER. TLS has proved that the client holds the key; what it says is for the application to read.
+            state["client_certificate"] = shown
+        self._http = self._make_http(state)
+        self._http.connection_made(transport)
+        self._limit("head", self._limits.head_seconds)
+
+    def data_received(self, data: bytes) -> None:
+        if self._http is None or self._transport is None or self._transport.is_closing():
+            return  # what was on its way when we refused
+        self._silent = False
+        if not self._in_request and self._deadline is None:
+            self._limit("head", self._limits.head_seconds)
+        try:
+            self._http.data_received(data)
+        except LocalProtocolError:
+            self._transport.abort()  # no HTTP in the midst of an answer: uvicorn has no words for it
+        if self._transport.is_closing():
+            self._end("this is no HTTP, or its head is too long")
+
+    def eof_received(self) -> bool | None:
+        return None if self._http is None else self._http.eof_received()
+
+    def pause_writing(self) -> None:
+        if self._http is not None:
+            self._http.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._http is not None:
+            self._http.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._no_limit()
+        if self._http is not None:
+            self._http.connection_lost(exc)
+            self._http = None  # it refers to us: apart, both end at once
+        if not self._gone.done():
+            self._gone.set_result(None)
+        self._left(self)
+
+    # What the application's calls tell
+
+    def request_began(self) -> None:
+        self._no_limit()
+        self._in_request = True
+
+    def body_awaited(self) -> None:
+        if self._deadline is None:
+            self._limit("body", self._limits.body_seconds)
+
+    def body_ended(self) -> None:
+        self._no_limit()
+
+    def answered(self) -> None:
+        self._no_limit()
+        self._in_request = False
+
+    async def over(self) -> None:
+        """Until the transport is gone: uvicorn takes an answer on a connection that we cut for a fault of the application."""
+        await asyncio.shield(self._gone)
+
+    # Limits
+
+    def _limit(self, part: str, seconds: float) -> None:
+        self._no_limit()
+        self._deadline = asyncio.get_running_loop().call_later(seconds, self._overdue, part, seconds)
+
+    def _no_limit(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _overdue(self, part: str, seconds: float) -> None:
+        # A turn later: where we ourselves were away, what has just come in counts before the clock does.
+        self._deadline = asyncio.get_running_loop().call_soon(self._too_slow, part, seconds)
+
+    def _too_slow(self, part: str, seconds: float) -> None:
+        transport, self._deadline = self._transport, None
+        if transport is None or transport.is_closing():
+            return
+        sentence = f"the {part} of a request did not come within {seconds:g} s"
+        # Inside a request an answer may have begun: a second one would be read as a part of it.
+        if not self._silent and not self._in_request:
+            body = f"{sentence}\n".encode()
+            head = "HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: "
+            transport.write(f"{head}{len(body)}\r\n\r\n".encode() + body)
+        transport.close()
+        self._end(sentence)
+
+    def _end(self, why: str) -> None:
+        """The connection is closing; a peer that reads nothing keeps it no longer than a moment."""
+        self.cut = True
+        self._no_limit()
+        assert self._transport is not None
+        self._refused(why)
+        asyncio.get_running_loop().call_later(_ABORTED_AFTER, self._transport.abort)
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def within_limits(app: App) -> App:
+    """The application, whose requests report to the connection that they came on. After a refusal, and where a body is still on
+    its way, the connection ends with the answer.
+    """
+
+    async def served(scope: Any, receive: Receive, send: Send) -> None:
+        connection: LimitedConnection = scope["state"].pop(_KEY)
+        connection.request_began()
+        unread = _promises_body(scope["headers"])
+
+        async def receiving() -> Message:
+            nonlocal unread
+            if not unread:
+                return await receive()
+            connection.body_awaited()
+            message = await receive()
+            if not message.get("more_body"):  # its last part, or the end of the connection
+                unread = False
+                connection.body_ended()
+            return message
+
+        async def sending(message: Message) -> None:
+            if connection.cut:
+                await connection.over()
+            if message["type"] == "http.response.start":
+                if unread or message["status"] in _ENDING:
+                    headers = [each for each in message.get("headers", ()) if each[0].lower() != b"connection"]
+                    message = {**message, "headers": [*headers, _CLOSE]}
+                await send(message)
                 return
-            if strangers is None:
-                self._limit_time("head_seconds", limits.head_seconds)
-                return
-            self.address = self.client[0] if self.client else ""
-            strangers.arrived(self)
-            self._deadline = self.loop.call_later(strangers.limits.silent_seconds, self.end, "silent_seconds")
+            last = not message.get("more_body")
+            if last and unread:
+                await send({**message, "more_body": True})  # complete for the client
+                await _drain(receive)
+                message = {"type": message["type"], "body": b""}
+            await send(message)
+            if last:
+                connection.answered()
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._no_deadline()
-            if strangers is not None:
-                strangers.left(self)
-            super().connection_lost(exc)
-            # Cycle and connection refer to each other, and asyncio's transport to itself. Apart, all of them end at once, and not
-            # with the next search for garbage.
-            self.cycle = None  # pyright: ignore[reportAttributeAccessIssue]
-            self.scope = None  # pyright: ignore[reportAttributeAccessIssue]
-            self.pipeline.clear()
-            if hasattr(self.transport, "_read_ready_cb"):
-                setattr(self.transport, "_read_ready_cb", None)  # noqa: B010 - nothing is read any more
+        if not connection.cut:
+            await app(scope, receiving, sending)
+        if connection.cut:
+            await connection.over()
 
-        def data_received(self, data: bytes) -> None:
-            if self.transport.is_closing() or self._stopped:
-                return  # what was on its way when we refused
-            if strangers is None or (self.proven_at is not None and self.pending is None):
-                self.parse(data)
-                return
-            if self._silent:
-                self._silent = False
-                if not data.lstrip(b"\r\n")[:1].isalpha():
-                    self.send_400_response("Invalid HTTP request received.")  # not even the first letter of a method
+    return served
+
+
+def _promises_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a request with these headers has a body that is still to come."""
+    found: Mapping[bytes, bytes] = dict(headers)
+    return b"transfer-encoding" in found or found.get(b"content-length", b"0").strip() != b"0"
+
+
+async def _drain(receive: Receive) -> None:
+    """Throw away what is still coming, for a moment: a client that is cut off in the middle of its sentence would see a reset
+    in place of the answer. Nothing is kept, and of who sends on nothing more is read.
+    """
+    left = _DRAINED_BYTES
+    try:
+        async with asyncio.timeout(_DRAINED_SECONDS):
+            while left > 0:
+                message = await receive()
+                if not message.get("more_body"):
                     return
-                self._limit_time("head_seconds", limits.head_seconds)
-            strangers.read(self, data)
-
-        def parse(self, data: bytes) -> None:
-            if self.transport.is_closing() or self._stopped:
-                return  # it came to its limit while it waited in line
-            begun = self._head
-            if begun is not None:
-                self._head = begun + len(data)
-            super().data_received(data)
-            # Judged after parsing: a body that came in the same packet as its head is not a part of it.
-            if begun is not None and self._head is not None and self._head > limits.head_bytes:
-                self._refuse("head_bytes", 431, f"the request's head is longer than {limits.head_bytes} bytes")
-            elif self._overdue is not None and not self._stopped:
-                self._too_late(*self._overdue)
-            elif self._deadline is None and not self.transport.is_closing():
-                # Most requests are complete by now, and need no timer. An empty line begins none, but ends uvicorn's own wait for one.
-                if self._head is not None or (self._waits_for_a_request and self.timeout_keep_alive_task is None):
-                    self._limit_time("head_seconds", limits.head_seconds)
-                elif self._body:
-                    self._limit_time("body_seconds", limits.body_seconds)
-
-        def on_message_begin(self) -> None:
-            if self._runs_ahead():
-                raise _PipelinedError  # the parser stops in the midst of the packet
-            super().on_message_begin()
-            self._in_request = True
-            if strangers is not None:
-                strangers.introduce(self, cast("dict[str, Any]", self.scope))
-            if self._head is None:
-                self._head = 0
-
-        def on_headers_complete(self) -> None:
-            self._no_deadline()
-            self._head, self._body = None, True
-            if strangers is not None:
-                strangers.request_begins(self)
-            super().on_headers_complete()
-
-        def on_message_complete(self) -> None:
-            self._no_deadline()
-            self._body = self._in_request = False
-            super().on_message_complete()
-
-        def _runs_ahead(self) -> bool:
-            """Whether a request comes before the one before it was answered. A packet holds hundreds of small ones, uvicorn would
-            keep all of them, and none of our clients does it. One is let pass of those who may not have seen yet that their
-            answer is complete, but not of strangers, of whom one request is begun in a turn.
-            """
-            stranger = strangers is not None and self.proven_at is None
-            return self._answering and (stranger or bool(self.pipeline))
-
-        @property
-        def _waits_for_a_request(self) -> bool:
-            return not self._in_request and not self._answering
-
-        @property
-        def _answering(self) -> bool:
-            # Uvicorn declares a cycle where there is none before the first request.
-            return self.cycle is not None and not self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
-
-        def send_400_response(self, msg: str) -> None:
-            """What is no HTTP at all. It is counted with the rest, and not written down each time: see `_NotEachTime`."""
-            if self._runs_ahead():
-                self._refuse("pipelined", 400, "send a request after the answer to the one before it")
-                return
-            self._no_deadline()
-            refused("no_http")
-            if quick.take() if strangers is None else strangers.may_say_why(self):
-                super().send_400_response(msg)
-            else:
-                self._keep_waiting(limits.kept_waiting if strangers is None else strangers.limits.kept_seconds)
-
-        def _unsupported_upgrade_warning(self) -> None:
-            """An upgrade is answered as the plain request that it also is; uvicorn would print advice about libraries."""
-
-        def _limit_time(self, limit: str, seconds: float) -> None:
-            self._no_deadline()
-            self._deadline = self.loop.call_later(seconds, self._too_late, limit, seconds)
-
-        def _too_late(self, limit: str, seconds: float) -> None:
-            if self.pending is not None:
-                self._overdue = (
-                    limit,
-                    seconds,
-                )  # what it sent waits for us, and may be the end: judged when it is parsed
-                return
-            self._refuse(limit, 408, f"the request did not come to its end within {seconds:.0f} s")
-
-        def _no_deadline(self) -> None:
-            self._overdue = None
-            if self._deadline is not None:
-                self._deadline.cancel()
-                self._deadline = None
-
-        def _refuse(self, limit: str, status: int, text: str) -> None:
-            """One sentence if it can still be understood, and the end. The peer may not read: nothing waits for it."""
-            self._no_deadline()
-            refused(limit)
-            if self.transport.is_closing():
-                return
-            # One for which there is no place is not kept: it would be in nobody's count.
-            kept = self.proven_at is None and limit != "connections"
-            if kept and strangers is not None and not strangers.may_say_why(self):
-                self._keep_waiting(strangers.limits.kept_seconds)
-                return
-            if not self._answering:
-                body = f"{text}\n".encode()
-                head = f"HTTP/1.1 {status} Refused\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"
-                self.transport.write(head.encode() + body)
-                self.transport.close()
-            else:
-                self.transport.abort()  # an answer has begun: a second one in it would be read as a part of it
-
-        def _keep_waiting(self, seconds: float) -> None:
-            """Unread and without an answer, and then the end."""
-            self._stopped = True
-            self.transport.pause_reading()
-            self._deadline = self.loop.call_later(seconds, self.transport.abort)
-
-        # What Strangers asks of a connection
-
-        @property
-        def dribbles(self) -> bool:
-            return self._in_request and self._head is not None
-
-        @property
-        def between_requests(self) -> bool:
-            return not self._in_request
-
-        def stop_reading(self) -> None:
-            if not self._stopped and not self.flow.read_paused:
-                self._stopped_by_line = True
-                self.flow.pause_reading()
-
-        def read_on(self) -> None:
-            if self._stopped_by_line:
-                self._stopped_by_line = False
-                self.flow.resume_reading()
-
-        def limit_reads(self, most: int | None) -> None:
-            """How much asyncio reads at once from a plain socket."""
-            if hasattr(self.transport, "max_size"):
-                setattr(self.transport, "max_size", most or _READ_AT_ONCE)  # noqa: B010 - asyncio declares none
-
-        def end(self, limit: str) -> None:
-            self._no_deadline()
-            refused(limit)
-            self.transport.abort()
-
-    return WithLimits
+                left -= len(message.get("body", b""))
+    except TimeoutError:
+        return

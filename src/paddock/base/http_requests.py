@@ -43,11 +43,9 @@ def refusal(
 async def read_body(request: Request, *, limit: int, seconds: float) -> bytes:
     """The raw body, or RefusedError: 413 as soon as more than `limit` bytes are announced or seen, 408 after `seconds`.
 
-    The connection is closed after either, because the rest of the body is not read.
+    The listener ends the connection after either, because the rest of the body is not read.
     """
-    too_large = RefusedError(
-        refusal(413, "too_large", f"the body is larger than {limit} bytes: send less", headers={"Connection": "close"})
-    )
+    too_large = RefusedError(refusal(413, "too_large", f"the body is larger than {limit} bytes: send less"))
     announced = request.headers.get("content-length", "")
     # More digits than the limit has need not become a number.
     if announced.isdecimal() and (len(announced) > 18 or int(announced) > limit):
@@ -61,7 +59,7 @@ async def read_body(request: Request, *, limit: int, seconds: float) -> bytes:
                     raise too_large
     except TimeoutError:
         sentence = f"the body did not arrive within {seconds:g} seconds: send it again"
-        raise RefusedError(refusal(408, "too_slow", sentence, headers={"Connection": "close"})) from None
+        raise RefusedError(refusal(408, "too_slow", sentence)) from None
     except ClientDisconnect:
         raise RefusedError(refusal(400, "hung_up", "the client hung up before its body had arrived")) from None
     return bytes(body)

@@ -1,32 +1,30 @@
 """HTTP on loopback inside our own event loop: we own the signals, the order of stopping and the error messages."""
 
 import asyncio
-import resource
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from starlette.concurrency import run_in_threadpool
 
-from paddock.base.client_certificate import with_client_certificate
 from paddock.base.clock import Clock
-from paddock.base.connection_limits import ConnectionLimits, with_limits
+from paddock.base.connection_budget import ConnectionBudget, of_this_process
+from paddock.base.connection_limits import ConnectionLimits, within_limits
+from paddock.base.listener import Listener
 from paddock.base.logs import get_logger
-from paddock.base.strangers import Strangers
+from paddock.base.tasks import end
 
 __all__ = ["PortInUseError", "Tls", "bind", "bind_unix", "listening", "serving_when_there"]
 
 _STOP_WITHIN = 1.5
 _BACKLOG = 2048
-_ACCEPTED_AT_ONCE = 4
 _PROBES = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 _LOOK_EVERY = 5.0  # seconds between two looks at the files of a certificate
-_KEPT_FREE = 256  # file descriptors for everything but connections
 
 _log = get_logger("http")
 
@@ -53,30 +51,6 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Signals are the program's business, not the listener's."""
         yield
-
-
-class _Refusals:
-    """Says once a minute at most that connections were refused: a flood of them must not become a flood of lines."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-        self._said_at: float | None = None
-
-    def count(self, limit: str) -> None:
-        self._counts[limit] = self._counts.get(limit, 0) + 1
-        now = asyncio.get_running_loop().time()
-        if self._said_at is None or now - self._said_at >= 60:
-            _log.warning("connections were ended at a limit", **self._counts)
-            self._counts, self._said_at = {}, now
-
-
-def _default_limits() -> ConnectionLimits:
-    """As many connections as this process may open files, less what it needs itself."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    default = ConnectionLimits()
-    if soft == resource.RLIM_INFINITY:
-        return default
-    return replace(default, connections=max(64, min(default.connections, soft - _KEPT_FREE)))
 
 
 def bind(port: int, option: str, host: str = "127.0.0.1") -> socket.socket:
@@ -129,59 +103,65 @@ async def listening(
     tls: Tls | None = None,
     limits: ConnectionLimits | None = None,
     *,
-    strangers: Strangers | None = None,
+    budget: ConnectionBudget | None = None,
     date: bool = True,
 ) -> AsyncIterator[None]:
     """Serve an ASGI application on a bound socket for as long as the block runs.
 
-    No connection costs more than its limits before a request is complete, whoever sends it. With `strangers` those of whom
-    the application never says that they are `proven` come after the others. Without `date` the application dates its
-    answers itself.
+    No connection costs more than its limits, whoever comes, and all of them together no more than the budget. Nobody comes
+    before anybody else: a crowd at this listener makes it slow for all who come here, and no other. Without `date` the
+    application dates its answers itself.
     """
-    protocol: type[asyncio.Protocol] = with_limits(limits or _default_limits(), _Refusals().count, strangers)
+    limits = limits or ConnectionLimits()
     config = uvicorn.Config(
-        app if strangers is None else strangers.answering(app),
+        within_limits(app),
         log_config=None,
         access_log=False,
         lifespan="off",
-        timeout_keep_alive=75,
+        timeout_keep_alive=limits.idle_seconds,  # pyright: ignore[reportArgumentType] - the loop takes fractions
         timeout_graceful_shutdown=1,
-        ssl_certfile=str(tls.certificate) if tls else None,
-        ssl_keyfile=str(tls.key) if tls else None,
-        ssl_ca_certs=str(tls.clients) if tls and tls.clients else None,
-        ssl_cert_reqs=ssl.CERT_OPTIONAL if tls and tls.clients else ssl.CERT_NONE,
-        http=with_client_certificate(protocol) if tls and tls.clients else protocol,
+        http="h11",
+        h11_max_incomplete_event_size=limits.head_bytes,
         ws="none",  # nothing here speaks WebSocket; uvicorn would advise to install a library for it
         server_header=False,
         date_header=date,
-        # For asyncio this is how many it accepts before it looks after those that are connected.
-        backlog=_ACCEPTED_AT_ONCE,
     )
     config.load()
     # Loads what streamed answers need, which takes a tenth of a second: not when the first of them is asked for.
     await run_in_threadpool(bool)
+    context = None if tls is None else _context(tls)
     server = _Server(config)
-    task = asyncio.create_task(server.serve(sockets=[sock]))
-    renewing = asyncio.create_task(_renewed(config.ssl, tls)) if tls is not None and config.ssl is not None else None
+    listener = Listener(server, sock, context, limits, budget or of_this_process())
+    serving = asyncio.create_task(server.serve(sockets=[]))  # it keeps what its connections share, and ends them
+    tasks: list[asyncio.Task[None]] = []
     try:
-        while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn offers a flag, not an event
+        while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn offers a flag, not an event
             await asyncio.sleep(0.01)
-        if task.done():
-            task.result()
-        sock.listen(_BACKLOG)  # the kernel's queue, which uvicorn has made as short as that
+        if serving.done():
+            serving.result()
+        tasks.append(asyncio.create_task(listener.accept()))
+        if tls is not None and context is not None:
+            tasks.append(asyncio.create_task(_renewed(context, tls)))
         yield
     finally:
-        if renewing is not None:
-            renewing.cancel()
-        if strangers is not None:
-            strangers.stop()
+        for task in tasks:
+            await end(task)
+        sock.close()
         server.should_exit = True
-        done, _ = await asyncio.wait({task}, timeout=_STOP_WITHIN)
+        done, _ = await asyncio.wait({serving}, timeout=_STOP_WITHIN)
         if not done:
             server.force_exit = True
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        sock.close()
+            await end(serving)
+        listener.abort()
+
+
+def _context(tls: Tls) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tls.certificate, tls.key)
+    if tls.clients is not None:
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(tls.clients)
+    return context
 
 
 async def serving_when_there(app: Any, sock: socket.socket, tls: Tls, clock: Clock) -> None:

@@ -1,6 +1,5 @@
 """`paddock dispatch`: webhook, dispatch and healing against a cluster and a Postgres, until it is told to stop."""
 
-import asyncio
 import os
 import sys
 from contextlib import AsyncExitStack
@@ -139,11 +138,9 @@ async def _run(
     from paddock.base.clock import SystemClock
     from paddock.base.dsn import problem_of_dsn
     from paddock.base.event_loop import report_turns
-    from paddock.base.garbage import collect_rarely, collected_by_the_clock
     from paddock.base.logs import get_logger
     from paddock.base.metrics import CollectorRegistry
     from paddock.base.rng import unseeded
-    from paddock.base.tasks import end
     from paddock.cli.dispatch_process import DispatchProcess, ProcessContext
     from paddock.clients.github import GitHubClient, GitHubSettings
     from paddock.kube import config as kube_config
@@ -155,8 +152,6 @@ async def _run(
     report_turns(registry, "dispatch")
     try:
         async with AsyncExitStack() as stack:
-            stack.enter_context(collected_by_the_clock())
-            stack.push_async_callback(end, asyncio.create_task(collect_rarely(clock), name="garbage"))
             app_settings = GitHubSettings.from_env(os.environ)
             if (problem := problem_of_dsn(dsn)) is not None:
                 say(f"paddock: {problem}", err=True)

@@ -36,7 +36,7 @@ from paddock.runners.http.concerns import (
 )
 from paddock.runners.ledger import SCHEMA, Ledger, Listener
 from paddock.runners.ledger.opening import LedgerOpening
-from paddock.runners.processes.dispatch import RunnerContext, RunnerService, strangers
+from paddock.runners.processes.dispatch import RunnerContext, RunnerService
 from paddock.runners.processes.readiness import liveness, readiness
 from paddock.web.guard import LOOPBACK, Guarded, guarded_routes
 from paddock.web.reading import ReadingPage
@@ -156,7 +156,7 @@ class DispatchProcess:
             internal = serving_when_there(self._internal, sock, Tls(*doors.certificate), context.clock)
             stack.push_async_callback(end, asyncio.create_task(internal, name="internal"))
         sock = bind(doors.outside[1], "--bind-address", doors.outside[0])
-        await stack.enter_async_context(listening(self._outside, sock, strangers=strangers(context.registry)))
+        await stack.enter_async_context(listening(self._outside, sock))
 
     async def _serve_jobs(self, ledger: Ledger) -> None:
         """All that needs the ledger is made here, once; from then on a database that goes away is its own business."""

@@ -41,11 +41,7 @@ LOOKED_FOR = {
         "paddock_scale_set_oldest_assigned_seconds",
         "paddock_scale_set_silent_seconds",
     ),
-    "who knocks at dispatch": (
-        "paddock_http_strangers",
-        "paddock_http_strangers_refused_total",
-        "paddock_dispatch_token_reviews_total",
-    ),
+    "who knocks at dispatch": ("paddock_dispatch_token_reviews_total",),
 }
 """What an operator looks for on the board, and the metrics that answer it."""
 

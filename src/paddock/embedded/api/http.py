@@ -14,7 +14,7 @@ from paddock.base.logs import get_logger
 from paddock.base.refusal_log import RefusalLog
 from paddock.embedded.api import admission, status
 from paddock.embedded.api.access import Access
-from paddock.embedded.api.bodies import Message, Receive, drain, promises_body, read_body
+from paddock.embedded.api.bodies import Message, Receive, read_body
 from paddock.embedded.api.builtin.definitions import CRDS, rules_not_evaluated
 from paddock.embedded.api.calls import ApiCall, Target, User, aim, demanded, flag, verb_of
 from paddock.embedded.api.documents import discovery, openapi, tables
@@ -88,12 +88,11 @@ class ApiServer:
         query = ApiCall.parse_query(scope.get("query_string", b""))
         call = ApiCall(scope["method"], scope["path"], query, headers, b"", User(""))
         certificate = (scope.get("state") or {}).get("client_certificate") or b""
-        unread = promises_body(headers)
         try:
             answer = self._health(call.path)
             if answer is None:
                 call = await self._introduced(call, certificate)
-                body, unread = await read_body(receive), False
+                body = await read_body(receive)
                 answer = await self._answer(replace(call, body=body))
         except ApiFailure as failure:
             answer = _refusal(failure)
@@ -114,7 +113,7 @@ class ApiServer:
             refused = self._refused_later(headers.get("authorization", ""), certificate) if certificate else None
             await self._stream(answer, receive, send, refused)
         else:
-            await _finish(answer, send, receive if unread else None)
+            await _finish(answer, send)
 
     def _health(self, path: str) -> HttpResponse | None:
         if path not in _OPEN_PATHS:
@@ -344,22 +343,14 @@ def _refusal(failure: ApiFailure) -> HttpResponse:
     return HttpResponse(failure.code, _encode(failure.as_json()), headers=failure.headers)
 
 
-async def _finish(answer: HttpResponse, send: Send, unread: Receive | None) -> None:
-    """Send the answer. Where a body is still on its way, the connection ends after it: nothing else could be read from it."""
+async def _finish(answer: HttpResponse, send: Send) -> None:
     headers = [(b"content-type", answer.content_type.encode()), (b"content-length", str(len(answer.body)).encode())]
     headers += [(name.lower().encode(), value.encode()) for name, value in answer.headers.items()]
     for warning in answer.warnings:
         said = warning.replace("\\", "\\\\").replace('"', '\\"')
         headers.append((b"warning", f'299 - "{said}"'.encode()))
-    if unread is not None:
-        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
-    if unread is not None:
-        await send({"type": "http.response.body", "body": answer.body, "more_body": True})  # complete for the client
-        await drain(unread)
-        await send({"type": "http.response.body", "body": b""})
-    else:
-        await send({"type": "http.response.body", "body": answer.body})
+    await send({"type": "http.response.body", "body": answer.body})
 
 
 async def _pump(frames: AsyncIterator[bytes], send: Send) -> None:

@@ -12,7 +12,6 @@ from prometheus_client import Counter
 from paddock.base.logs import get_logger
 from paddock.base.refusal_log import RefusalLog
 from paddock.base.secrets import Secret
-from paddock.base.strangers import proven
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.held_requests import HeldRequests
 from paddock.runners.dispatch.identity import IdentityError, PodIdentity, Tokens, Unauthenticated
@@ -63,7 +62,6 @@ class DispatchEndpoint:
                     self._refusals.refused("dispatch", refused.reason, sender=_sender(scope))
             else:
                 pod, proof = await self._identify(_text(headers, b"authorization"))
-                proven(scope)
                 pool = pod.pool
                 hold = hold_wanted(_text(headers, b"prefer"), self._settings)
                 answer = await self._requests.wait_for_job(pod, proof, hold, partial(_disconnected, receive))

@@ -20,7 +20,6 @@ from paddock.base.http_requests import RefusedError, answer, decode, guarded, re
 from paddock.base.logs import get_logger
 from paddock.base.refusal_log import RefusalLog
 from paddock.base.secrets import Secret
-from paddock.base.strangers import proven
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.identity import IdentityError, NotAllowed, PodIdentity, Principal, Unreachable
 from paddock.runners.ledger import LedgerError, Pod, PoolSignals
@@ -238,11 +237,9 @@ def _shown(request: Request) -> Secret:
 async def _principal(request: Request, identity: Authenticator, audience: str, refusals: RefusalLog) -> Principal:
     token = _shown(request)
     try:
-        principal = await identity.principal(token, audience)
+        return await identity.principal(token, audience)
     except IdentityError as error:
         raise _refused(request, error, refusals) from None
-    proven(request.scope)
-    return principal
 
 
 async def _pod_uid(request: Request, identity: Authenticator, audience: str, refusals: RefusalLog) -> str:
@@ -254,13 +251,11 @@ async def _pod_uid(request: Request, identity: Authenticator, audience: str, ref
     """
     token = _shown(request)
     try:
-        uid = (await identity.waiting(token)).uid
+        return (await identity.waiting(token)).uid
     except NotAllowed:
         return (await _principal(request, identity, audience, refusals)).pod_uid
     except IdentityError as error:
         raise _refused(request, error, refusals) from None
-    proven(request.scope)
-    return uid
 
 
 def _refused(request: Request, error: IdentityError, refusals: RefusalLog) -> RefusedError:

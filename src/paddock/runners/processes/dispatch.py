@@ -13,9 +13,7 @@ from prometheus_client import CollectorRegistry
 from starlette.routing import Route
 
 from paddock.base.clock import Clock
-from paddock.base.guests import StrangerLimits
 from paddock.base.secrets import Secret
-from paddock.base.strangers import Strangers
 from paddock.base.supervise import keep_running
 from paddock.clients.github import GitHub, ScaleSets
 from paddock.kube.client import Client
@@ -46,13 +44,12 @@ from paddock.runners.scale_sets.github_view import GitHubView
 from paddock.runners.scale_sets.metrics import ScaleSetMetrics, SourceCollector
 from paddock.runners.scale_sets.service import Listeners, ListenersContext
 from paddock.runners.tenants.configured import ConfiguredAccounts
-from paddock.runners.webhooks.receive import PATH as WEBHOOKS
 from paddock.runners.webhooks.receive import webhook_route
 from paddock.runners.webhooks.reconciled import enqueue_from_github
 from paddock.runners.webhooks.rerouting import Rerouter
 from paddock.runners.webhooks.worker import WebhookWorker
 
-__all__ = ["RunnerContext", "RunnerService", "strangers"]
+__all__ = ["RunnerContext", "RunnerService"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +72,6 @@ class RunnerContext:
     """What the process knows of what it stands on, beside what the service sees itself."""
     scale_sets: ScaleSets | None = None
     """Without it pools with `jobSource: ScaleSet` hear of no job."""
-
-
-def strangers(registry: CollectorRegistry) -> Strangers:
-    """For the listeners to which GitHub and Pods come: who proved who they are comes before who did not."""
-    # GitHub comes with a new connection whenever it likes: no crowd of others may stand before its door.
-    limits = StrangerLimits(doors=(f"POST {WEBHOOKS} ".encode(),))
-    return Strangers(limits, registry=registry)
 
 
 class RunnerService:

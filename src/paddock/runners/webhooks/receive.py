@@ -18,7 +18,6 @@ from paddock.base.http_requests import RefusedError, answer, read_body, refusal
 from paddock.base.logs import get_logger
 from paddock.base.refusal_log import RefusalLog
 from paddock.base.secrets import Secret
-from paddock.base.strangers import proven
 from paddock.clients.github.signature import verify
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.ledger import Delivery, Ledger, LedgerError
@@ -92,7 +91,6 @@ async def _receive(
     raw = await read_body(request, limit=settings.body_limit, seconds=settings.body_timeout)
     if not verify(raw, signature, secrets):
         return refusal(403, "bad_signature", f"{SIGNATURE} is not the signature of this body under our secret")
-    proven(request.scope)
 
     delivery, event = (request.headers.get(name, "") for name in (DELIVERY, EVENT))
     for name, value in ((DELIVERY, delivery), (EVENT, event)):

@@ -12,11 +12,11 @@ import httpx2
 import pytest
 import structlog
 
+from paddock.base import connection_limits
 from paddock.base.clock import SystemClock
 from paddock.base.connection_limits import ConnectionLimits
 from paddock.base.http_server import bind, listening
 from paddock.base.secrets import Secret
-from paddock.embedded.api import bodies
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.store.memory import MemoryStore
@@ -105,7 +105,7 @@ async def test_a_refused_stranger_who_says_no_more_loses_the_connection_soon(por
 
 
 async def test_a_refused_stranger_who_sends_on_is_not_listened_to(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "_DRAINED_SECONDS", 60.0)
+    monkeypatch.setattr(connection_limits, "_DRAINED_SECONDS", 60.0)
     async with connected(port) as stranger:
         stranger.writer.write(head("made-up", length=1 << 30))
         await stranger.answer()
@@ -124,15 +124,6 @@ async def test_an_honest_client_with_an_old_token_hears_why_although_it_sends_al
         for size in (100, 200_000):
             refused = await client.post(PATH, content=bytes(size), headers={"authorization": "Bearer old"})
             assert (refused.status_code, refused.json()["reason"]) == (401, "Unauthorized")
-
-
-async def test_a_refusal_without_a_body_keeps_the_connection(port: int) -> None:
-    async with connected(port) as stranger:
-        for _ in range(2):
-            stranger.writer.write(f"GET {PATH} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
-            code, said, _ = await stranger.answer()
-            assert code == 401
-            assert b"connection: close" not in said
 
 
 async def test_a_stranger_cannot_have_a_body_read_at_the_open_door_of_health_either(port: int) -> None:

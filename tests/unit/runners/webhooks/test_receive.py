@@ -185,7 +185,7 @@ async def test_a_body_that_is_too_large_is_refused_announced_or_not():
             yield b"x" * 91
 
     response = await door.send(unannounced(), signature=signed(large))
-    assert (response.status_code, response.headers["connection"]) == (413, "close")
+    assert response.status_code == 413
     assert (await door.send(b"x" * 1000)).status_code == 202
 
 
@@ -207,7 +207,6 @@ async def test_a_body_that_comes_too_slowly_is_refused():
     async with asyncio.timeout(2):
         await door.app(scope, receive, send)
     assert sent[0]["status"] == 408
-    assert (b"connection", b"close") in sent[0]["headers"]
     assert door.inbox.stored == {}
 
 
