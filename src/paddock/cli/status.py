@@ -118,8 +118,6 @@ async def _looked(reached: Reached, now: datetime) -> _Look:
         summary=state.summary,
         now=now,
         healed_last_day=None if state.heals is None else sum(now - at < timedelta(days=1) for at in done),
-        live_jobs_killed=state.killed,
-        live_jobs_forced=state.forced,
         runners=bool(pools.items) or state.summary is not None,
         nodes=nodes.items,
         concerns=state.concerns,
@@ -212,7 +210,7 @@ def _numbers(numbers: "Numbers") -> list[str]:
         ("hosts ready", f"{numbers.hosts_ready} of {numbers.hosts}"),
         ("hosts stranded", str(numbers.orphaned)),
         ("leaks healed in 24 h", _known(numbers.healed_last_day)),
-        ("live jobs killed", _known(numbers.live_jobs_killed)),
+        ("jobs killed in 24 h", _known(numbers.live_jobs_killed)),
     )
     return [f"  {label:<24} {value}" for label, value in shown]
 

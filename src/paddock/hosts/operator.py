@@ -26,6 +26,7 @@ from paddock.hosts.controllers.certificate_requests import CertificateRequests
 from paddock.hosts.controllers.cluster import ClusterReconciler, ControlPlaneReconciler
 from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.controllers.core_access import CoreAccess
+from paddock.hosts.controllers.ended_jobs import EndedJobs
 from paddock.hosts.controllers.fleet import FleetReconciler
 from paddock.hosts.controllers.host import HostReconciler
 from paddock.hosts.controllers.host_keys import HostKeys
@@ -57,6 +58,7 @@ Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
 RemediationObject = ScalewayAppleSiliconRemediation
 _CATALOGUE_EVERY = 600.0
+_ENDED_JOBS_EVERY = 10.0
 _REQUESTS_EVERY = 60.0
 _REVOKED_EVERY = 1800.0
 
@@ -116,6 +118,7 @@ class HostOperator:
             "sweep", self.sweep.cycle, every=settings.reclaim_interval, first_after=settings.inventory_interval
         )
         manager.add_periodic("retirement", Retirement(self.context).cycle, every=settings.inventory_interval)
+        manager.add_periodic("ended jobs", EndedJobs(self.context).cycle, every=_ENDED_JOBS_EVERY)
         keys = HostKeys(client, clock, bootstrapper, self.hosts.reader.list)
         manager.add_periodic("host keys", keys.cycle, every=settings.inventory_interval)
         requests = CertificateRequests(client, clock, self.machines.reader.list)

@@ -41,8 +41,6 @@ def health_of(seen: PageData) -> FleetHealth:
         summary=ledger.summary if ledger is not None else None,
         now=seen.now,
         healed_last_day=sum(ledger.healed_last_day.values()) if ledger is not None else None,
-        live_jobs_killed=seen.live_jobs_killed,
-        live_jobs_forced=seen.live_jobs_forced,
         told=seen.told,
         runners=seen.runners,
         nodes=seen.nodes,

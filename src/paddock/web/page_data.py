@@ -48,9 +48,6 @@ class PageData:
     """Whether there is a runner subsystem; without one its ledger is not missed."""
     budgets: Sequence[BudgetView] = ()
     report_only: frozenset[str] = frozenset()
-    live_jobs_killed: int | None = None
-    live_jobs_forced: int = 0
-    """How many of those a person, or a machine's own limit, asked for."""
     told: Sequence[str] = ()
     """What processes say about themselves, such as a watch that stalls."""
     concerns: Sequence[Concern] = ()

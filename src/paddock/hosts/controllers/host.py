@@ -46,6 +46,7 @@ Host = ScalewayAppleSiliconHost
 _STEPS_AT_A_TIME = 12
 _WHEN_THE_CLOUD_FAILS = 60.0
 _WHEN_LEASE_IS_SHORT = 2.0
+_WHEN_DISPATCH_IS_AWAY = 30.0
 
 
 class HostReconciler:
@@ -66,6 +67,13 @@ class HostReconciler:
                 if isinstance(step, Wait):
                     await self._tell(host, "Waiting", step.reason)
                     return RequeueAfter(step.seconds)
+                if isinstance(step, Remove) and host.spec.ended_jobs:
+                    # The Host is all that knows of them: it outlives its server until dispatch has written them down.
+                    await self._remove_node(host)
+                    await self._tell(
+                        host, "Waiting", "its server is gone; it goes when dispatch has the jobs that ended with it"
+                    )
+                    return RequeueAfter(_WHEN_DISPATCH_IS_AWAY)
                 await self._take(host, step)
             except LeaseTooShortError:
                 return RequeueAfter(_WHEN_LEASE_IS_SHORT)

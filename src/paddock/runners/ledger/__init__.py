@@ -21,6 +21,7 @@ from paddock.runners.ledger.errors import (
     UnknownAccountError,
 )
 from paddock.runners.ledger.heals import Heal
+from paddock.runners.ledger.kills import GivenUp, Kill
 from paddock.runners.ledger.ledger import SCHEMA, Ledger
 from paddock.runners.ledger.notifications import EVERY_POOL, Listener
 from paddock.runners.ledger.progress import LONGEST_MARK, ProgressMark
@@ -64,11 +65,13 @@ __all__ = [
     "Ended",
     "Execution",
     "Fence",
+    "GivenUp",
     "Heal",
     "HeldPod",
     "InvalidEntryError",
     "Job",
     "JobGoneError",
+    "Kill",
     "Ledger",
     "LedgerError",
     "LedgerUnavailableError",
