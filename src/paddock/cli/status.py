@@ -122,8 +122,9 @@ async def _looked(reached: Reached, now: datetime) -> _Look:
         nodes=nodes.items,
         concerns=state.concerns,
         unread=state.unread if pools.items else (),
+        leases=leases or (),
         leaderless=""
-        if leases is None
+        if leases is None or left_by_up(reached.client)
         else nobody_leads(leases, now, observed=observed([*machines.items, *fleets.items, *pools.items])),
     )
     changes = what_changed(events.items, now)
@@ -136,11 +137,11 @@ async def _looked(reached: Reached, now: datetime) -> _Look:
 
 
 async def _leases(reached: Reached) -> "list[Lease] | None":
-    """None where `paddock up` is the operator, and where nobody may read them."""
+    """None where nobody may read them."""
     from paddock.kube.errors import KubeError
 
     try:
-        return None if left_by_up(reached.client) else await operator_leases(reached)
+        return await operator_leases(reached)
     except KubeError:
         return None
 

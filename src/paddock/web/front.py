@@ -47,6 +47,7 @@ def health_of(seen: PageData) -> FleetHealth:
         concerns=seen.concerns,
         unread=seen.unread,
         leaderless=seen.leaderless,
+        leases=seen.leases,
     )
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from paddock.clients.github import BudgetView
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.kube.builtin import Event, Node, Pod
+from paddock.kube.builtin import Event, Lease, Node, Pod
 from paddock.runners.api import RunnerPool
 from paddock.runners.http.concerns import Concern
 from paddock.runners.ledger import Heal
@@ -55,6 +55,8 @@ class PageData:
     unread: Sequence[Unread] = ()
     """The reads of the ledger that failed."""
     leaderless: str = ""
+    leases: Sequence[Lease] = ()
+    """Those of operators, where they can be seen."""
     """Why no operator leads; empty where one does, or nobody can say."""
     heard_ago: float | None = None
     """Seconds since the API server last said anything to the caches."""

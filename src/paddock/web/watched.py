@@ -129,6 +129,7 @@ class Watched:
             concerns=self._concerns(),
             unread=ledger.unread if ledger is not None else (),
             leaderless=self._leaderless(),
+            leases=self._leases.reader.list() if self._leases is not None else (),
             heard_ago=min(informer.last_event_age() for informer in sources.every()),
         )
 

@@ -178,10 +178,12 @@ async def test_a_key_that_is_refused_on_the_first_day_is_said_by_the_machines_th
     said = next(each for each in machine.status.conditions if each.type == "Ready")
     assert said.reason == "ZoneNotListed"
     assert "insufficient permissions" in said.message
-    assert not [each for each in unlisted_zones((await fleet.hosts()).values(), [machine]) if "order" in each.sentence]
+    assert not [
+        each for each in unlisted_zones((await fleet.hosts()).values(), [machine], []) if "order" in each.sentence
+    ]
     refused.times = 0
     await fleet.all_ready(1, within=600)
-    assert unlisted_zones((await fleet.hosts()).values(), await fleet.machines()) == []
+    assert unlisted_zones((await fleet.hosts()).values(), await fleet.machines(), []) == []
 
 
 @simulated(seeds=3)
