@@ -63,10 +63,14 @@ class HostRelease(Struct, frozen=True):
 class EndedJob(Struct, frozen=True, kw_only=True):
     """A job that ended because this Mac was taken."""
 
-    key: Annotated[str, Meta(description="The uid of its Pod, or what stands for it where that is in another cluster.")]
-    at: datetime
-    path: Annotated[str, Meta(description="Who gave it up: force (a person), drain_timeout (the machine's own limit).")]
-    why: str
+    key: Annotated[
+        str, Meta(description="The uid of its Pod, or what stands for it where that is in another cluster.")
+    ] = ""
+    at: datetime | None = None
+    path: Annotated[
+        str, Meta(description="Who gave it up: force (a person), drain_timeout (the machine's own limit).")
+    ] = ""
+    why: str = ""
     pod: str = ""
     pod_uid: str = field(default="", name="podUID")
     account: str = ""

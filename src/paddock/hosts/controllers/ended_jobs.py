@@ -1,4 +1,4 @@
-"""Hands the jobs that were ended with a Mac to dispatch, which writes them down. Nothing waits for it but the Host's last breath."""
+"""Hands the jobs that were ended with a Mac to dispatch, which writes them down. Nothing waits for it but the removal of the Host."""
 
 from paddock.base.logs import get_logger
 from paddock.hosts.api import ScalewayAppleSiliconHost
@@ -30,8 +30,8 @@ class EndedJobs:
             try:
                 await self._hand_over(host)
             except WorkLedgerAwayError as error:
-                log.warning("jobs that were ended are not written down yet; asked again", why=str(error))
-                return
+                # The next one all the same: what dispatch refuses of one Host must not hold up what it takes of others.
+                log.warning("jobs that were ended are not written down yet", host=host.metadata.name, why=str(error))
 
     async def _hand_over(self, host: Host) -> None:
         context, jobs = self._context, host.spec.ended_jobs

@@ -106,7 +106,7 @@ class PodsKilled(Struct, frozen=True):
 
     class Job(Struct, frozen=True):
         key: _Name
-        at: Annotated[datetime, Meta(tz=True)]
+        at: Annotated[datetime, Meta(tz=True)] | None
         path: Literal["force", "drain_timeout"]
         why: _Why
         pod_uid: _NameOrNone = ""

@@ -12,10 +12,13 @@ __all__ = ["GivenUp", "Kill", "Kills"]
 
 
 class GivenUp(Struct, frozen=True, kw_only=True):
-    """A job that was ended, in the words of whoever ended it. Told again, it is the same `key`: the Pod's uid where it has one."""
+    """A job that was ended, in the words of whoever ended it. Told again, it is the same `key`: the Pod's uid where it has one.
+
+    Without `at` it ended when it is written down.
+    """
 
     key: str
-    at: datetime
+    at: datetime | None
     path: str
     pod_uid: str = ""
     pod_name: str = ""
