@@ -43,7 +43,7 @@ def unlisted_zones(
     leases: Iterable[Lease],
 ) -> list[UnlistedZone]:
     """The zones of which nothing new is known, each once, with the operator's own words. Where no Host is known yet, as with
-    a wrong key on the first day, the machines that wait for one say it; where there is none of these either, the Lease of
+    a wrong key on the first day, the machines that wait for one carry it; where there is none of these either, the Lease of
     the operator that leads (`leases`).
     """
     found: dict[str, UnlistedZone] = {}
@@ -67,4 +67,4 @@ def _noted(lease: Lease) -> dict[str, str]:
     try:
         return msgspec.json.decode(lease.metadata.annotations.get(UNLISTED_ZONES) or "{}", type=dict[str, str])
     except msgspec.DecodeError:
-        return {}  # a person's hand: then the Lease says nothing
+        return {}  # written by hand: a problem that cannot be read is none

@@ -118,8 +118,8 @@ class HostOperator:
         manager.add_periodic("catalogue", catalogue.refresh, every=_CATALOGUE_EVERY)
         if elector is not None:
             elector.notes[UNLISTED_ZONES] = lambda: unlisted_zones_note(self.inventory.problems)
-        look = self.inventory.cycle if elector is not None else self._look_and_note
-        manager.add_periodic("inventory", look, every=settings.inventory_interval)
+        cycle = self.inventory.cycle if elector is not None else self._list_and_note
+        manager.add_periodic("inventory", cycle, every=settings.inventory_interval)
         manager.add_periodic(
             "sweep", self.sweep.cycle, every=settings.reclaim_interval, first_after=settings.inventory_interval
         )
@@ -152,8 +152,8 @@ class HostOperator:
         ):
             manager.add_controller(controller)
 
-    async def _look_and_note(self) -> None:
-        """Without an election nobody renews a Lease that could say it; a write that fails is tried again by the next look."""
+    async def _list_and_note(self) -> None:
+        """Without an election nobody renews a Lease that could carry it; a write that fails is repeated by the next cycle."""
         await self.inventory.cycle()
         notes = {UNLISTED_ZONES: unlisted_zones_note(self.inventory.problems)}
         if notes == self._noted:

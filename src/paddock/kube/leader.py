@@ -101,7 +101,7 @@ class LeaderElector:
         self._metrics = metrics or KubeMetrics()
         self._metrics.leader.labels(self.name).set(0)
         self.notes: dict[str, Callable[[], str]] = {}
-        """Annotation → what the leader says by it, written with each renewal, at no call more; none while that is empty."""
+        """Annotation → its value while this process leads, written with each renewal, at no call more; none while it is empty."""
 
     @property
     def holder(self) -> str:
@@ -278,9 +278,9 @@ class LeaderElector:
             lease_transitions=self._lease.spec.lease_transitions,
         )
         try:
-            # Who does not lead says nothing any more.
-            silent = _with_notes(self._lease.metadata, dict.fromkeys(self.notes, ""))
-            await self._client.update(msgspec.structs.replace(self._lease, spec=spec, metadata=silent), timeout=limit)
+            # A note counts only while its writer leads.
+            unnoted = _with_notes(self._lease.metadata, dict.fromkeys(self.notes, ""))
+            await self._client.update(msgspec.structs.replace(self._lease, spec=spec, metadata=unnoted), timeout=limit)
             _LOG.info("released the lease", lease=self.name)
         except KubeError as error:
             _LOG.warning("could not release the lease; it runs out by itself", lease=self.name, problem=str(error))

@@ -30,14 +30,14 @@ async def write_status(client: Client, obj: T, status: Any, *, guarded: bool = F
     change = merge_difference(before, replace(status, conditions=before.conditions))
     for left in reversed(range(_RETRIES + 1)):
         now = _status(obj)
-        said = merge_difference(
+        merged = merge_difference(
             now, replace(now, conditions=merge_conditions(now.conditions, status.conditions, changed))
         )
-        if not change and not said:
+        if not change and not merged:
             return obj
         meta = obj.metadata
-        version = {"resourceVersion": meta.resource_version} if said or guarded else {}
-        patch = {"metadata": {"uid": meta.uid, **version}, "status": change | said}
+        version = {"resourceVersion": meta.resource_version} if merged or guarded else {}
+        patch = {"metadata": {"uid": meta.uid, **version}, "status": change | merged}
         try:
             return await client.merge_patch(type(obj), meta.name, patch, namespace=meta.namespace, subresource="status")
         except ConflictError:

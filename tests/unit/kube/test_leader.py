@@ -67,7 +67,7 @@ async def test_the_first_candidate_leads_and_the_second_waits():
 
 
 @virtual
-async def test_a_leader_says_by_its_lease_what_it_has_to_say_and_nobody_says_it_after_it():
+async def test_the_notes_of_a_leader_are_on_its_lease_while_it_leads():
     api, said = FakeApi(), {"zone": ""}
     a = Candidate(api, "a")
     a.elector.notes["tuist.dev/note"] = lambda: said["zone"]

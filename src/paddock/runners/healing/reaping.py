@@ -6,7 +6,7 @@
 | 2 | read Pod, claim, session, job and runner again; judge again | the same | the same |
 | 3 | evidence into the heal ledger, as an intent; Event | intent and fence | the same |
 | 4 | delete the Pod, with uid and resourceVersion as preconditions | Pod gone or going, fence, intent | `resume`: seen gone, the intent is closed |
-| 5 | ask GitHub: was its runner at the job after all? Then it is a row in `kills` | intent and fence | `resume` asks again |
+| 5 | ask GitHub: was its runner at the job after all? Then it is a row in `kills` | intent and fence | `resume` asks |
 | 6 | delete its ServiceAccount, with uid | ServiceAccount, maybe | the sweep of ServiceAccounts |
 | 7 | Pod seen gone: session and claim end, the fence is lifted | fence of a Pod that is gone | `resume`; uids are never used twice, so it blocks no Pod |
 

@@ -102,8 +102,8 @@ class HttpRetirementApi:
     async def killed(self, kills: Sequence[GivenUp]) -> None:
         for start in range(0, len(kills), LARGEST_RETIREMENT):
             batch = kills[start : start + LARGEST_RETIREMENT]
-            told = [msgspec.structs.asdict(one) | {"at": rfc3339_micro(one.at) if one.at else None} for one in batch]
-            await self._ask("POST", "/pods/killed", body={"jobs": told})
+            jobs = [msgspec.structs.asdict(one) | {"at": rfc3339_micro(one.at) if one.at else None} for one in batch]
+            await self._ask("POST", "/pods/killed", body={"jobs": jobs})
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:
         told: dict[str, Any] = {"pod_uid": pod.uid, "pod_name": pod.name, "ended_at": rfc3339_micro(ended_at)}

@@ -12,7 +12,7 @@ __all__ = ["GivenUp", "Kill", "Kills"]
 
 
 class GivenUp(Struct, frozen=True, kw_only=True):
-    """A job that was ended, in the words of whoever ended it. Told again, it is the same `key`: the Pod's uid where it has one.
+    """A job that was ended, as its ender reports it. Each report of it has the same `key`: the Pod's uid where it has one.
 
     Without `at` it ended when it is written down.
     """
@@ -43,7 +43,7 @@ class Kill(Struct, frozen=True, kw_only=True):
 
 
 RECORD = """
--- record_kills: the first word about a job stands; a clock that is ahead of ours says nothing of tomorrow
+-- record_kills: the first report of a job stands; no kill lies ahead of our clock
 INSERT INTO kills (kill_key, at, path, pod_uid, pod_name, account, machine, job_id, why, recorded_at)
 SELECT k.key, least(k.at, %(now)s), k.path, k.pod_uid, k.pod_name, k.account, k.machine,
        (SELECT coalesce(s.executed_job_id, s.job_id) FROM sessions s WHERE s.pod_uid = k.pod_uid), k.why, %(now)s

@@ -52,7 +52,7 @@ class RetirementApi(Protocol):
         ...
 
     async def killed(self, kills: Sequence[GivenUp]) -> None:
-        """Write these jobs down as ended by us. Repeatable: each is one row, whoever tells of it and how often."""
+        """Write these jobs down as ended by us. Repeatable: each is one row, however often it is reported."""
         ...
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:

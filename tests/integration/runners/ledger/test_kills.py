@@ -1,4 +1,4 @@
-"""A job that ended because of us is one row, whoever tells of it and how often; the row outlives every process."""
+"""A job that ended because of us is one row, however often it is reported; the row outlives every process."""
 
 from datetime import timedelta
 
@@ -26,13 +26,13 @@ def given_up(bench: Bench, number: int, path: str = "force", ago: timedelta = ti
     )
 
 
-async def test_a_kill_that_is_told_again_is_the_same_row(bench: Bench) -> None:
+async def test_two_reports_of_a_kill_are_one_row(bench: Bench) -> None:
     first = given_up(bench, 1)
     assert await bench.ledger.kills.record([first, given_up(bench, 2)]) == 2
     bench.clock.advance(60)
     assert await bench.ledger.kills.record([given_up(bench, 1, "drain_timeout")]) == 0
     rows = {row.kill_key: row for row in await bench.ledger.kills.newest()}
-    assert (rows["uid-1"].path, rows["uid-1"].at) == ("force", first.at), "the first word stands"
+    assert (rows["uid-1"].path, rows["uid-1"].at) == ("force", first.at), "the first report stands"
     assert await bench.ledger.kills.record([]) == 0
 
 
