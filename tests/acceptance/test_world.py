@@ -153,4 +153,12 @@ def test_a_job_that_a_person_gives_up_is_counted_and_github_saw_the_same(tmp_pat
             api.delete(path).raise_for_status()
         eventually("GitHub loses the runner", lambda: any(j["lost"] for j in paddock.github_jobs().values()), within=90)
         assert paddock.metric("paddock_live_kills_total") == 1
+        [row] = eventually("the ledger has it", lambda: paddock.get("/api/v1/kills").json(), within=60)
+        assert (row["path"], row["machine"], bool(row["job_id"])) == ("force", machine, True)
         paddock.judge()
+        assert paddock.interrupt() == 0
+    with running(tmp_path / "data", "--hosts", "1", "--jobs", "0") as paddock:
+        summary = paddock.get("/api/v1/strip").json()
+        assert (summary["killed_last_day"], summary["forced_last_day"]) == (1, 1), "a new process counts it, too"
+        assert paddock.metric("paddock_live_kills_total") == 0
+        paddock.ended_by_others += 1  # by the process before

@@ -14,6 +14,7 @@ from operations.macs import Mac
 from operations.world import FLEET, POOL, OperationsWorld
 
 from paddock.hosts.api import MacFleet
+from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.disruption import FORCE
 from paddock.kube.builtin import Event, Node, Pod
@@ -173,6 +174,12 @@ async def force_machine(scene: Scene) -> None:
     named = [event.message for event in scene.world.store.present(Event) if event.reason == "JobsKilled"]
     counted = kills(scene.world, ["force"]) - before
     assert counted == sum(name in named[-1] for name in jobs) > 0, (counted, jobs, named)
+    await scene.until(
+        "dispatch has them", lambda: not any(host.spec.ended_jobs for host in scene.world.store.present(Host))
+    )
+    assert scene.world.service is not None
+    rows = [row for row in await scene.world.service.ledger.kills.newest() if row.machine == machine]
+    assert len(rows) == counted, "what a process counts is in the ledger, where every other finds it"
 
 
 async def scale_up(scene: Scene) -> None:

@@ -12,7 +12,7 @@ from doubles.github_judge import complaints, seen
 from operations.load import Load
 from operations.world import OperationsWorld
 
-from paddock.base.metrics import ALLOWED_KILLS, KILL_PATHS, live_kills
+from paddock.base.metrics import KILL_PATHS, live_kills
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.kube.builtin import Node, Pod, ServiceAccount
@@ -55,8 +55,6 @@ async def status(world: OperationsWorld) -> FleetHealth:
         nodes=store.present(Node),
         summary=summary,
         now=world.clock.now(),
-        live_jobs_killed=int(kills(world)),
-        live_jobs_forced=int(kills(world, ALLOWED_KILLS)),
     )
 
 

@@ -227,7 +227,7 @@ async def _halves_and_page(application: Application, api: ApiServer) -> tuple[AS
     )
     for informer in sources.own:
         manager.add_informer(informer)
-    ledger = LedgerReader(runners.service, application.clock, application.registry) if runners is not None else None
+    ledger = LedgerReader(runners.service, application.clock) if runners is not None else None
     concerns = runners.service.concerns if runners is not None else application.concerns
     watched = Watched(
         sources, application.clock, ledger=ledger, told=hosts.inventory.problems.values, concerns=concerns

@@ -26,7 +26,7 @@ def live_kills(registry: CollectorRegistry) -> Counter:
     if found is None:
         found = Counter(
             "paddock_live_kills",
-            "Jobs that ended because of something we did: by healing (reap), by force, by a drain's time limit.",
+            "Jobs that ended because of something this process did: by healing (reap), by force, by a drain's time limit.",
             ["path"],
             registry=registry,
         )

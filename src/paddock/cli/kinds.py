@@ -6,7 +6,7 @@ from paddock.cli.kind import Kind
 __all__ = ["ALL_KINDS", "kind_called", "kinds"]
 
 ALL_KINDS = (
-    "hosts", "machines", "fleets", "pools", "pods", "nodes", "jobs", "claims", "accounts", "heals",
+    "hosts", "machines", "fleets", "pools", "pods", "nodes", "jobs", "claims", "accounts", "heals", "kills",
 )  # fmt: skip
 """The names, known without importing what they need, for help and completion."""
 

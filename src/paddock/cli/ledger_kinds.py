@@ -1,4 +1,4 @@
-"""What the ledger keeps, as lists: jobs, claims, accounts and what was healed. Rows are the service's JSON."""
+"""What the ledger keeps, as lists: jobs, claims, accounts, what was healed and what was killed. Rows are the service's JSON."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -119,6 +119,18 @@ def _account_columns(_: datetime) -> Sequence[Column[Row]]:
     )
 
 
+def _kill_columns(now: datetime) -> Sequence[Column[Row]]:
+    return (
+        Column("AGO", ago("at", now), ticking=True),
+        Column("PATH", field("path")),
+        Column("POD", field("pod_name")),
+        Column("JOB", field("job_id")),
+        Column("ACCOUNT", field("account")),
+        Column("MACHINE", field("machine")),
+        Column("WHY", field("why"), wide=True),
+    )
+
+
 def _heal_columns(now: datetime) -> Sequence[Column[Row]]:
     from paddock.base.explanation import span
 
@@ -179,5 +191,15 @@ LEDGER_KINDS: tuple[Kind, ...] = (
         _same,
         labelled=False,
         called="Heal",
+    ),
+    Kind(
+        "kills",
+        ("kill",),
+        _listing("kills"),
+        _kill_columns,
+        lambda kill: kill["kill_key"],
+        _same,
+        labelled=False,
+        called="Kill",
     ),
 )

@@ -1,7 +1,6 @@
 """What a command asks of those who do the work: dispatch, its database, the operator. Each read that fails is a finding."""
 
 import asyncio
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from paddock.runners.ledger.views import QueueSummary
     from paddock.views.problems.services import Unread
 
-__all__ = ["ServiceState", "killed", "operator_leases", "service_state"]
+__all__ = ["ServiceState", "operator_leases", "service_state"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +22,6 @@ class ServiceState:
 
     summary: "QueueSummary | None" = None
     heals: list[dict[str, Any]] | None = None
-    killed: int | None = None
-    forced: int = 0
     concerns: "Sequence[Concern]" = ()
     unread: "Sequence[Unread]" = ()
 
@@ -32,33 +29,27 @@ class ServiceState:
 async def service_state(reached: Reached) -> ServiceState:
     import msgspec
 
-    from paddock.base.metrics import ALLOWED_KILLS
     from paddock.runners.http.concerns import Concern
     from paddock.runners.ledger.views import QueueSummary
     from paddock.views.problems.services import DISPATCH, LINE, Unread
 
     ledger = reached.ledger
-    summary, heals, metrics, concerns = await asyncio.gather(
+    summary, heals, concerns = await asyncio.gather(
         _read(ledger.get("strip")),
         _read(ledger.get("heals?limit=1000")),
-        _read(ledger.text("/metrics")),
         _read(ledger.get("concerns")),
     )
     answers = {
         LINE: summary,
         "the list of what was healed": heals,
-        "its metrics": metrics,
         "what it stands on": concerns,
     }
     unread = [Unread(what, str(answer)) for what, answer in answers.items() if isinstance(answer, Problem)]
     if len(unread) == len(answers):
         unread = [Unread(DISPATCH, unread[0].why)]
-    text = None if isinstance(metrics, Problem) else metrics
     return ServiceState(
         None if summary is None or isinstance(summary, Problem) else msgspec.convert(summary, QueueSummary),
         None if isinstance(heals, Problem) else heals,
-        killed(text),
-        killed(text, rf'\{{path="(?:{"|".join(ALLOWED_KILLS)})"\}}') or 0,
         () if isinstance(concerns, Problem) else msgspec.convert(concerns or [], list[Concern]),
         unread,
     )
@@ -70,12 +61,6 @@ async def _read(answer: Any) -> Any:
         return await answer
     except Problem as problem:
         return problem
-
-
-def killed(metrics: str | None, labels: str = r"(?:\{[^}]*\})?") -> int | None:
-    """How many jobs ended because of us, over all series or those with these labels; None where no process counts."""
-    found = re.findall(rf"^paddock_live_kills_total{labels} (\S+)$", metrics or "", re.MULTILINE)
-    return int(sum(map(float, found))) if found else None
 
 
 async def operator_leases(reached: Reached) -> "list[Lease]":

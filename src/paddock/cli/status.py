@@ -118,14 +118,13 @@ async def _looked(reached: Reached, now: datetime) -> _Look:
         summary=state.summary,
         now=now,
         healed_last_day=None if state.heals is None else sum(now - at < timedelta(days=1) for at in done),
-        live_jobs_killed=state.killed,
-        live_jobs_forced=state.forced,
         runners=bool(pools.items) or state.summary is not None,
         nodes=nodes.items,
         concerns=state.concerns,
         unread=state.unread if pools.items else (),
+        leases=leases or (),
         leaderless=""
-        if leases is None
+        if leases is None or left_by_up(reached.client)
         else nobody_leads(leases, now, observed=observed([*machines.items, *fleets.items, *pools.items])),
     )
     changes = what_changed(events.items, now)
@@ -138,11 +137,11 @@ async def _looked(reached: Reached, now: datetime) -> _Look:
 
 
 async def _leases(reached: Reached) -> "list[Lease] | None":
-    """None where `paddock up` is the operator, and where nobody may read them."""
+    """None where nobody may read them."""
     from paddock.kube.errors import KubeError
 
     try:
-        return None if left_by_up(reached.client) else await operator_leases(reached)
+        return await operator_leases(reached)
     except KubeError:
         return None
 
@@ -212,7 +211,7 @@ def _numbers(numbers: "Numbers") -> list[str]:
         ("hosts ready", f"{numbers.hosts_ready} of {numbers.hosts}"),
         ("hosts stranded", str(numbers.orphaned)),
         ("leaks healed in 24 h", _known(numbers.healed_last_day)),
-        ("live jobs killed", _known(numbers.live_jobs_killed)),
+        ("jobs killed in 24 h", _known(numbers.live_jobs_killed)),
     )
     return [f"  {label:<24} {value}" for label, value in shown]
 

@@ -85,6 +85,8 @@ def _kept_until(host: Host, claimant: Machine | None, now: datetime) -> str | No
         return f"its record goes when machine {claimant.metadata.name} has another, and it takes this one up should it come back"
     if spec.release is not None:
         return "its record goes with the release that is recorded"
+    if spec.ended_jobs:
+        return "its record is kept until dispatch has written down which jobs ended with it"
     said = get_condition(host.status.conditions, "Ready")
     marked = host.status.state == GONE and said is not None and said.reason == SERVER_GONE
     since = (said.last_transition_time if marked and said is not None else None) or now

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from paddock.hosts.api import EndedJob
 from paddock.kube.builtin import Node, Pod
 
 __all__ = [
@@ -122,6 +123,10 @@ class WorkLedger(Protocol):
 
     async def at_work(self, pod_uids: Sequence[str]) -> Mapping[str, str]:
         """Which of these Pods hold a claim or were handed a runner: uid → whose job. WorkLedgerAwayError if it cannot be known."""
+        ...
+
+    async def ended(self, jobs: Sequence[EndedJob]) -> None:
+        """Write down that these jobs were ended by us. Repeatable; WorkLedgerAwayError where that is not done."""
         ...
 
 

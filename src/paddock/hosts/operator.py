@@ -26,6 +26,7 @@ from paddock.hosts.controllers.certificate_requests import CertificateRequests
 from paddock.hosts.controllers.cluster import ClusterReconciler, ControlPlaneReconciler
 from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.controllers.core_access import CoreAccess
+from paddock.hosts.controllers.ended_jobs import EndedJobs
 from paddock.hosts.controllers.fleet import FleetReconciler
 from paddock.hosts.controllers.host import HostReconciler
 from paddock.hosts.controllers.host_keys import HostKeys
@@ -37,6 +38,7 @@ from paddock.hosts.controllers.sweep import Sweep, SweepMetrics
 from paddock.hosts.disruption import WorkLedger
 from paddock.hosts.fenced_cloud import FencedCloud
 from paddock.hosts.health_check import concerns
+from paddock.hosts.listing import UNLISTED_ZONES, unlisted_zones_note
 from paddock.hosts.metrics import HostCollector
 from paddock.hosts.orphans import HostState
 from paddock.hosts.roles import CORE_ROLE
@@ -46,6 +48,7 @@ from paddock.kube.client import Client
 from paddock.kube.controller import Controller, Reconcile, Request, its_controller
 from paddock.kube.events import EventRecorder
 from paddock.kube.informer import Informer
+from paddock.kube.leader import OPERATOR_LEASE, note_without_election
 from paddock.kube.manager import Manager
 from paddock.kube.reader import FreshReader
 from paddock.kube.stalled import Stalls
@@ -57,6 +60,7 @@ Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
 RemediationObject = ScalewayAppleSiliconRemediation
 _CATALOGUE_EVERY = 600.0
+_ENDED_JOBS_EVERY = 10.0
 _REQUESTS_EVERY = 60.0
 _REVOKED_EVERY = 1800.0
 
@@ -76,6 +80,7 @@ class HostOperator:
     ) -> None:
         clock, rng, metrics = manager.clock, manager.rng, manager.metrics
         self._settings = settings
+        self._noted: dict[str, str] | None = None
         self._clock, self._rng, self._metrics = clock, rng, metrics
         # Another release in this cluster has a ledger of its own, of the same servers: to us it is a rival's, not ours.
         self.hosts = Informer(client, Host, clock=clock, rng=rng, metrics=metrics, namespace=settings.namespace)
@@ -111,11 +116,15 @@ class HostOperator:
         metrics.registry.register(HostCollector(self.machines.reader.list, self.hosts.reader.list))
         manager.add_runnable("events", recorder.run)
         manager.add_periodic("catalogue", catalogue.refresh, every=_CATALOGUE_EVERY)
-        manager.add_periodic("inventory", self.inventory.cycle, every=settings.inventory_interval)
+        if elector is not None:
+            elector.notes[UNLISTED_ZONES] = lambda: unlisted_zones_note(self.inventory.problems)
+        cycle = self.inventory.cycle if elector is not None else self._list_and_note
+        manager.add_periodic("inventory", cycle, every=settings.inventory_interval)
         manager.add_periodic(
             "sweep", self.sweep.cycle, every=settings.reclaim_interval, first_after=settings.inventory_interval
         )
         manager.add_periodic("retirement", Retirement(self.context).cycle, every=settings.inventory_interval)
+        manager.add_periodic("ended jobs", EndedJobs(self.context).cycle, every=_ENDED_JOBS_EVERY)
         keys = HostKeys(client, clock, bootstrapper, self.hosts.reader.list)
         manager.add_periodic("host keys", keys.cycle, every=settings.inventory_interval)
         requests = CertificateRequests(client, clock, self.machines.reader.list)
@@ -142,6 +151,15 @@ class HostOperator:
             .watches(self.machines, self._its_remediations),
         ):
             manager.add_controller(controller)
+
+    async def _list_and_note(self) -> None:
+        """Without an election nobody renews a Lease that could carry it; a write that fails is repeated by the next cycle."""
+        await self.inventory.cycle()
+        notes = {UNLISTED_ZONES: unlisted_zones_note(self.inventory.problems)}
+        if notes == self._noted:
+            return
+        await note_without_election(self.context.client, OPERATOR_LEASE, self._settings.namespace, notes)
+        self._noted = notes
 
     def _ours(self, change: CacheChange[Any]) -> bool:
         """Whether an object of Cluster API is in a namespace that this operator works in."""

@@ -7,7 +7,7 @@ import msgspec
 
 from paddock.kube.objects import Condition
 
-__all__ = ["get_condition", "is_true", "merge_conditions", "set_condition", "without_condition"]
+__all__ = ["changed_conditions", "get_condition", "is_true", "merge_conditions", "set_condition", "without_condition"]
 
 
 def get_condition(conditions: Sequence[Condition], kind: str) -> Condition | None:
@@ -38,6 +38,12 @@ def set_condition(conditions: Sequence[Condition], condition: Condition, now: da
     if old is None:
         return (*conditions, new)
     return tuple(new if each.type == condition.type else each for each in conditions)
+
+
+def changed_conditions(before: Sequence[Condition], after: Sequence[Condition]) -> frozenset[str]:
+    """The types of those that were set, changed or taken away between the two."""
+    old, new = {each.type: each for each in before}, {each.type: each for each in after}
+    return frozenset(kind for kind in old.keys() | new.keys() if old.get(kind) != new.get(kind))
 
 
 def merge_conditions(

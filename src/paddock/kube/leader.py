@@ -11,7 +11,7 @@ here*, by a clock that only runs forwards.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -25,7 +25,7 @@ from paddock.kube.errors import AlreadyExistsError, ConflictError, KubeError, No
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import ObjectMeta
 
-__all__ = ["OPERATOR_LEASE", "LeaderElectionConfig", "LeaderElector"]
+__all__ = ["OPERATOR_LEASE", "LeaderElectionConfig", "LeaderElector", "note_without_election"]
 
 OPERATOR_LEASE = "scaleway-applesilicon.infrastructure.cluster.x-k8s.io"
 """The name of the operator's lease; two operators that share it never act together."""
@@ -54,6 +54,26 @@ class LeaderElectionConfig:
             raise ValueError("lease_duration must be whole seconds, as the Lease records it")
 
 
+async def note_without_election(client: Client, name: str, namespace: str, notes: Mapping[str, str]) -> None:
+    """Write the notes of a process that leads without an election on a Lease that nobody holds. Writes only what differs."""
+    try:
+        lease = await client.get(Lease, name, namespace)
+    except NotFoundError:
+        if any(notes.values()):
+            blank = Lease(metadata=ObjectMeta(name=name, namespace=namespace))
+            await client.create(msgspec.structs.replace(blank, metadata=_with_notes(blank.metadata, notes)))
+        return
+    metadata = _with_notes(lease.metadata, notes)
+    if metadata != lease.metadata:
+        await client.update(msgspec.structs.replace(lease, metadata=metadata))
+
+
+def _with_notes(metadata: ObjectMeta, notes: Mapping[str, str]) -> ObjectMeta:
+    kept = {name: value for name, value in metadata.annotations.items() if name not in notes}
+    annotations = kept | {name: value for name, value in notes.items() if value}
+    return msgspec.structs.replace(metadata, annotations=annotations)
+
+
 class LeaderElector:
     """Campaigns for a lease and runs something while it is held."""
 
@@ -80,6 +100,8 @@ class LeaderElector:
         self._renewed_at: float | None = None
         self._metrics = metrics or KubeMetrics()
         self._metrics.leader.labels(self.name).set(0)
+        self.notes: dict[str, Callable[[], str]] = {}
+        """Annotation → its value while this process leads, written with each renewal, at no call more; none while it is empty."""
 
     @property
     def holder(self) -> str:
@@ -220,7 +242,8 @@ class LeaderElector:
             acquire_time=old.acquire_time if ours and old.acquire_time else now,
             lease_transitions=(old.lease_transitions or 0) + (0 if ours or not lease.metadata.uid else 1),
         )
-        return msgspec.structs.replace(lease, spec=spec)
+        noted = {name: note() for name, note in self.notes.items()}
+        return msgspec.structs.replace(lease, spec=spec, metadata=_with_notes(lease.metadata, noted))
 
     def _held(self, stored: Lease, sent: float) -> None:
         self._observe(stored)
@@ -255,7 +278,9 @@ class LeaderElector:
             lease_transitions=self._lease.spec.lease_transitions,
         )
         try:
-            await self._client.update(msgspec.structs.replace(self._lease, spec=spec), timeout=limit)
+            # A note counts only while its writer leads.
+            unnoted = _with_notes(self._lease.metadata, dict.fromkeys(self.notes, ""))
+            await self._client.update(msgspec.structs.replace(self._lease, spec=spec, metadata=unnoted), timeout=limit)
             _LOG.info("released the lease", lease=self.name)
         except KubeError as error:
             _LOG.warning("could not release the lease; it runs out by itself", lease=self.name, problem=str(error))

@@ -10,12 +10,13 @@ from datetime import datetime
 
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.orphans import HostState
-from paddock.kube.builtin import Node, Pod
+from paddock.kube.builtin import Lease, Node, Pod
 from paddock.runners.api import RunnerPool
 from paddock.runners.http.concerns import Concern
 from paddock.runners.ledger.views import QueueSummary
 from paddock.views.causes import Known, by_cause
 from paddock.views.folding import folded
+from paddock.views.leadership import leading
 from paddock.views.problem import Problem
 from paddock.views.problems.capacity import of_capacity
 from paddock.views.problems.fleets import of_fleets
@@ -53,6 +54,7 @@ class Numbers:
     orphaned: int
     healed_last_day: int | None
     live_jobs_killed: int | None
+    """Within a day, whoever ended them; those that a person, or a limit of a person's, gave up are counted, and are no problem."""
     held: int | None = None
     unserved: int | None = None
     unsure: int | None = None
@@ -80,22 +82,20 @@ def survey(
     summary: QueueSummary | None,
     now: datetime,
     healed_last_day: int | None = None,
-    live_jobs_killed: int | None = None,
-    live_jobs_forced: int = 0,
     told: Sequence[str] = (),
     runners: bool = True,
     nodes: Sequence[Node] | None = None,
     concerns: Sequence[Concern] = (),
     unread: Sequence[Unread] = (),
     leaderless: str = "",
+    leases: Sequence[Lease] = (),
 ) -> FleetHealth:
     """How everything is at this moment. `nodes` is None where they were not read: then nothing is said of them.
 
-    `summary` is None where the ledger did not answer; `live_jobs_forced` is how many of the jobs that were killed a person, or
-    a limit that a person set, gave up: they are shown, and are no problem; `told` are sentences of processes about themselves, such as a watch
+    `summary` is None where the ledger did not answer; `told` are sentences of processes about themselves, such as a watch
     that stalls; `runners` is False where there is no runner subsystem, and then its ledger is not missed; `concerns` are what
     dispatch says of what it stands on, `unread` the reads that failed; `leaderless` is why no operator leads, empty where one does or
-    nobody can say.
+    nobody can say; `leases` are those of operators.
     """
     ours = [host for host in hosts if host.status.state not in (HostState.FOREIGN, "gone")]
     ready = {machine.status.host_name for machine in machines if machine.status.ready}
@@ -109,18 +109,18 @@ def survey(
         hosts=len(ours),
         orphaned=sum(host.status.state == HostState.ORPHANED for host in hosts),
         healed_last_day=healed_last_day,
-        live_jobs_killed=live_jobs_killed,
+        live_jobs_killed=summary.killed_last_day if summary is not None else None,
         held=summary.held if summary is not None else None,
         unserved=summary.unserved if summary is not None else None,
         unsure=summary.unsure if summary is not None else None,
     )
     found = [
         *of_services(concerns, unread, runners and summary is None, leaderless),
-        *of_queue(summary, pools, (live_jobs_killed or 0) - live_jobs_forced, now),
+        *of_queue(summary, pools, now),
         *of_capacity(summary, pools, pods, nodes, now),
         *of_lost_runners(pods, nodes),
         *of_runners(summary, impact=POOL, unheard=UNSERVED),
-        *of_processes(told, hosts, machines),
+        *of_processes(told, hosts, machines, leading(leases, now)),
         *of_stalled((("machine", machines), ("host", hosts), ("fleet", fleets), ("pool", pools))),
         *of_fleets(fleets),
         *folded([*of_machines(machines, hosts, now), *of_nodes(machines, nodes or (), now)], "machines"),

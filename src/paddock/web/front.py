@@ -41,14 +41,13 @@ def health_of(seen: PageData) -> FleetHealth:
         summary=ledger.summary if ledger is not None else None,
         now=seen.now,
         healed_last_day=sum(ledger.healed_last_day.values()) if ledger is not None else None,
-        live_jobs_killed=seen.live_jobs_killed,
-        live_jobs_forced=seen.live_jobs_forced,
         told=seen.told,
         runners=seen.runners,
         nodes=seen.nodes,
         concerns=seen.concerns,
         unread=seen.unread,
         leaderless=seen.leaderless,
+        leases=seen.leases,
     )
 
 

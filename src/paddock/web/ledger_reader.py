@@ -1,12 +1,11 @@
 """Reads from the ledger what pages show, and only while a browser shows them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from paddock.base.clock import Clock
-from paddock.base.metrics import KILL_PATHS, CollectorRegistry
 from paddock.base.readable import selected
 from paddock.clients.github import BudgetView
 from paddock.runners.http.readonly import JobPage, PodPage, job_page, log_of, pod_page
@@ -37,10 +36,9 @@ class LedgerReader:
     While no browser shows a page the reader asks nothing; `fresh` and `looked` say that one does.
     """
 
-    def __init__(self, service: RunnerService, clock: Clock, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self, service: RunnerService, clock: Clock) -> None:
         self._service = service
         self._clock = clock
-        self._registry = registry
         self._lock = asyncio.Lock()
         self._asked = float("-inf")
         self._looked = float("-inf")
@@ -79,14 +77,6 @@ class LedgerReader:
 
     def budgets(self) -> list[BudgetView]:
         return self._service.github.budgets()
-
-    def live_jobs_killed(self, paths: Sequence[str] = KILL_PATHS) -> int | None:
-        """As this process counted them; None where healing does not run in it."""
-        if self._registry is None:
-            return None
-        found = [self._registry.get_sample_value("paddock_live_kills_total", {"path": path}) for path in paths]
-        counted = [value for value in found if value is not None]
-        return int(sum(counted)) if counted else None
 
     def looked(self) -> None:
         """A browser shows a page."""

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from paddock.clients.github import BudgetView
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.kube.builtin import Event, Node, Pod
+from paddock.kube.builtin import Event, Lease, Node, Pod
 from paddock.runners.api import RunnerPool
 from paddock.runners.http.concerns import Concern
 from paddock.runners.ledger import Heal
@@ -48,9 +48,6 @@ class PageData:
     """Whether there is a runner subsystem; without one its ledger is not missed."""
     budgets: Sequence[BudgetView] = ()
     report_only: frozenset[str] = frozenset()
-    live_jobs_killed: int | None = None
-    live_jobs_forced: int = 0
-    """How many of those a person, or a machine's own limit, asked for."""
     told: Sequence[str] = ()
     """What processes say about themselves, such as a watch that stalls."""
     concerns: Sequence[Concern] = ()
@@ -58,6 +55,8 @@ class PageData:
     unread: Sequence[Unread] = ()
     """The reads of the ledger that failed."""
     leaderless: str = ""
+    leases: Sequence[Lease] = ()
+    """Those of operators, where they can be seen."""
     """Why no operator leads; empty where one does, or nobody can say."""
     heard_ago: float | None = None
     """Seconds since the API server last said anything to the caches."""

@@ -45,7 +45,7 @@ class ReadingPage:
         self._sources = Sources.of(
             context.client, clock, rng, context.kube_metrics, pools=service.pools, pods=service.dispatch.pods
         )
-        self._ledger = LedgerReader(service, clock, registry)
+        self._ledger = LedgerReader(service, clock)
         self._leases = Informer(
             context.client,
             Lease,

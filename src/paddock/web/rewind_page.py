@@ -240,6 +240,8 @@ def _changed(then: FleetThen, groups: Sequence[Group]) -> Node:
     if then.heals:
         healed = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(then.heals.items()))
         said.append(f"Healed since: {healed}.")
+    if then.killed:
+        said.append(f"{many(then.killed, 'live job')} {'was' if then.killed == 1 else 'were'} killed since.")
     return h.section(".card", aria_labelledby="changed-title")[
         h.h2("#changed-title")[f"What changed since, in {span(then.now - then.at)}"],
         h.ul(".since-then")[[h.li[linked(text)] for text in said]] if said else None,

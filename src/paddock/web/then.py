@@ -27,6 +27,8 @@ class FleetThen:
     """What began since and is still open."""
     heals: Mapping[str, int]
     """What was healed since, by kind."""
+    killed: int
+    """How many jobs ended since because of something we did."""
     known_since: datetime | None
 
 
@@ -53,6 +55,7 @@ async def read_then(ledger: Ledger, at: datetime, now: datetime) -> FleetThen:
         problems=[one for one in problems if one.at <= at],
         new_problems=[one for one in problems if one.at > at and one.until is None],
         heals=await ledger.heals.count_by_kind(at),
+        killed=sum((await ledger.kills.count_by_path(at)).values()),
         known_since=await ledger.mac_states.kept_since(),
     )
 

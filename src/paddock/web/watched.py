@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.base.clock import Clock
-from paddock.base.metrics import ALLOWED_KILLS
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.kube.builtin import Event, Lease, Node, Pod
 from paddock.kube.client import Client
@@ -126,12 +125,11 @@ class Watched:
             runners=ledger is not None,
             budgets=ledger.budgets() if ledger is not None else (),
             report_only=ledger.report_only if ledger is not None else frozenset(),
-            live_jobs_killed=ledger.live_jobs_killed() if ledger is not None else None,
-            live_jobs_forced=(ledger.live_jobs_killed(ALLOWED_KILLS) or 0) if ledger is not None else 0,
             told=tuple(dict.fromkeys([*problems, *self._told()])),
             concerns=self._concerns(),
             unread=ledger.unread if ledger is not None else (),
             leaderless=self._leaderless(),
+            leases=self._leases.reader.list() if self._leases is not None else (),
             heard_ago=min(informer.last_event_age() for informer in sources.every()),
         )
 

@@ -4,6 +4,7 @@ import itertools
 from collections import Counter
 from typing import Any
 
+import pytest
 from incidents.hosts.story import (
     OURS,
     Machine,
@@ -25,11 +26,13 @@ from paddock.clients.scaleway import IncompleteList
 from paddock.hosts.api import FINALIZER
 from paddock.hosts.listing import UnlistedZone, unlisted_zones
 from paddock.hosts.recovery import Tiers
-from paddock.kube.builtin import SecretObject
+from paddock.kube.builtin import Lease, SecretObject
 from paddock.simulator.cloud import Fault, FaultKind
 from paddock.simulator.fleet_world import POOL, FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
+from paddock.views.health import survey
+from paddock.views.leadership import nobody_leads
 
 
 async def bound(fleet: FleetWorld, name: str = "m-1") -> str:
@@ -208,7 +211,7 @@ async def test_a_zone_that_cannot_be_listed_says_so_on_one_host_until_it_is_list
     await fleet.all_ready(1)
 
     async def unlisted() -> list[UnlistedZone]:
-        return unlisted_zones((await fleet.hosts()).values(), [])
+        return unlisted_zones((await fleet.hosts()).values(), [], [])
 
     assert await unlisted() == []
     fleet.cloud.inject(Fault(kind=FaultKind.SERVER_ERROR, operations=("list_servers", "list"), times=400))
@@ -220,6 +223,31 @@ async def test_a_zone_that_cannot_be_listed_says_so_on_one_host_until_it_is_list
     fleet.cloud.heal()
     await fleet.clock.sleep(120)
     assert await unlisted() == []
+
+
+@pytest.mark.parametrize("elect", [True, False])
+@pytest.mark.parametrize("kind", [FaultKind.UNAUTHENTICATED, FaultKind.FORBIDDEN])
+@simulated(seeds=1)
+async def test_a_key_that_the_cloud_refuses_is_a_problem_where_there_is_neither_host_nor_machine(
+    world: World, kind: FaultKind, elect: bool
+) -> None:
+    """On the first day the operator's Lease is the only object there is: it says so, within a minute."""
+    fleet = FleetWorld(world, hosts=0, settings=settings(), elect=elect)
+    fleet.cloud.inject(Fault(kind=kind, operations=("list_servers", "list"), times=4000))
+
+    async def problems() -> list[str]:
+        leases = (await fleet.api.list(Lease)).items
+        nothing: dict[str, Any] = dict.fromkeys(("hosts", "machines", "fleets", "pools", "pods"), ())
+        health = survey(**nothing, summary=None, runners=False, now=world.clock.now(), leases=leases)
+        return [problem.sentence for problem in health.problems]
+
+    await fleet.clock.sleep(60)
+    [told] = await problems()
+    assert told.startswith("zone fr-par-1 could not be listed")
+    assert nobody_leads((await fleet.api.list(Lease)).items, world.clock.now()) == ""
+    fleet.cloud.heal()
+    await fleet.clock.sleep(60)
+    assert await problems() == []
 
 
 @simulated(seeds=1)

@@ -14,8 +14,9 @@ from simulation.hosts.interrupting import (
 from simulation.hosts.work import JOB, RUNNER, Work
 
 from paddock.base.clock import rfc3339
-from paddock.hosts.api import BOOTSTRAPPED, MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
+from paddock.hosts.api import BOOTSTRAPPED, EndedJob, MacFleet, MacFleetSpec, MacFleetTemplate, MachineSpec
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
+from paddock.hosts.delete import RELEASE_POLICY
 from paddock.hosts.disruption import CORDON_REASON, FORCE, WorkLedgerAwayError
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.conditions import get_condition
@@ -41,9 +42,18 @@ async def _gone(fleet: FleetWorld, count: int = 0, within: float = 120) -> None:
     await fleet.eventually(f"{count} machines are left", left, within)
 
 
-async def _at_work(world: World, hosts: int = 1) -> tuple[FleetWorld, Work]:
+async def _force(fleet: FleetWorld, within: float = 120) -> None:
+    """A person deletes the machine and gives up whatever runs there."""
+    forced = {"metadata": {"annotations": {FORCE: "true"}}}
+    await fleet.api.merge_patch(Machine, "m-1", forced, namespace="default")
+    await fleet.api.delete(Machine, "m-1", "default")
+    await _gone(fleet, within=within)
+
+
+async def _at_work(world: World, dispatch: "Dispatch | None" = None) -> tuple[FleetWorld, Work]:
     """A machine whose Mac has a Node with a job."""
-    fleet = small_fleet(world, hosts=hosts)
+    fleet = dispatch.fleet if dispatch is not None else small_fleet(world, hosts=1)
+    fleet.work = dispatch
     await fleet.machine("m-1")
     await fleet.all_ready(1, within=900)
     work = Work(fleet)
@@ -156,6 +166,8 @@ class Dispatch:
 
     def __init__(self, world: FleetWorld, *, away: bool = False) -> None:
         self.fleet, self.away = world, away
+        self.asked, self.ended_jobs = 0, dict[str, EndedJob]()
+        """By key, as its ledger keeps them."""
 
     async def at_work(self, pod_uids: Sequence[str]) -> dict[str, str]:
         if self.away:
@@ -165,6 +177,12 @@ class Dispatch:
             for pod in self.fleet.store.present(Pod)
             if pod.metadata.name.startswith("claimed") and pod.metadata.uid in pod_uids
         }
+
+    async def ended(self, jobs: Sequence[EndedJob]) -> None:
+        self.asked += 1
+        if self.away:
+            raise WorkLedgerAwayError("dispatch answered 503")
+        self.ended_jobs = {job.key: job for job in jobs} | self.ended_jobs
 
 
 @pytest.mark.slow
@@ -216,6 +234,62 @@ async def test_a_person_may_give_a_job_up_and_it_is_counted(world: World) -> Non
     assert operator.context.live_kills.labels("force")._value.get() == 1
     await FleetInvariants(fleet).healthy()
     assert work.killed
+
+
+@simulated(seeds=2)
+async def test_a_job_that_a_person_gave_up_is_in_dispatchs_ledger(world: World) -> None:
+    fleet, _ = await _at_work(world, dispatch := Dispatch(small_fleet(world, hosts=1)))
+    (pod,) = fleet.store.present(Pod)
+    await _force(fleet)
+    await fleet.clock.sleep(60)
+    (written,) = dispatch.ended_jobs.values()
+    assert (written.key, written.path, written.pod, written.account, written.machine) == (
+        pod.metadata.uid,
+        "force",
+        "job-1",
+        "acme",
+        "m-1",
+    )
+    assert not any(host.spec.ended_jobs for host in (await fleet.hosts()).values()), "handed over, and taken off"
+
+
+@pytest.mark.parametrize("policy", ["pool", "terminate"])
+@simulated(seeds=1)
+async def test_a_forced_end_does_not_wait_for_dispatch_and_is_written_down_when_it_is_back(
+    world: World, policy: str
+) -> None:
+    fleet, work = await _at_work(world, dispatch := Dispatch(small_fleet(world, hosts=1), away=True))
+    if policy == "terminate":
+        annotated = {"metadata": {"annotations": {RELEASE_POLICY: "terminate"}}}
+        await fleet.api.merge_patch(Machine, "m-1", annotated, namespace="default")
+    await _force(fleet)  # nobody waits for a count
+    await fleet.clock.sleep(2 * 3600)
+    assert work.killed
+    assert dispatch.asked > 10
+    assert not dispatch.ended_jobs
+    assert len(await fleet.hosts()) == 1, "the Host is all that knows of it"
+    dispatch.away = False
+    await fleet.clock.sleep(120)
+    assert [job.pod for job in dispatch.ended_jobs.values()] == ["job-1"]
+    hosts = await fleet.hosts()
+    assert not any(host.spec.ended_jobs for host in hosts.values())
+    assert len(hosts) == (1 if policy == "pool" else 0)
+
+
+async def _a_forced_end(world: World) -> None:
+    fleet, _ = await _at_work(world, dispatch := Dispatch(small_fleet(world, hosts=1)))
+    (pod,) = fleet.store.present(Pod)
+    from_here(world)
+    await _force(fleet, within=300)
+    await fleet.clock.sleep(300)
+    assert list(dispatch.ended_jobs) == [pod.metadata.uid]
+    await FleetInvariants(fleet).healthy()
+    assert not any(host.spec.ended_jobs for host in (await fleet.hosts()).values())
+
+
+@interrupted_by
+def test_a_job_that_is_given_up_is_written_down_once_whatever_is_interrupted(kinds: Sequence[Kind]) -> None:
+    assert interrupt_everywhere(_a_forced_end, kinds=kinds) >= 10
 
 
 @simulated(seeds=1)

@@ -10,12 +10,15 @@ from simulation.hosts.interrupting import FleetInvariants, quick, small_fleet
 from paddock.hosts.api import MachineSpec, MachineStatus
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
-from paddock.hosts.controllers.host_status import write_host_status
+from paddock.hosts.controllers.context import condition
 from paddock.hosts.controllers.retire import Retirement
 from paddock.hosts.listing import unlisted_zones
 from paddock.hosts.recovery import Tiers
+from paddock.kube.conditions import get_condition
 from paddock.kube.errors import InvalidError
 from paddock.kube.objects import Condition, ObjectMeta
+from paddock.kube.stalled import STALLED, Stalls
+from paddock.kube.status_writes import write_status
 from paddock.simulator.cloud.faults import Fault, FaultKind
 from paddock.simulator.fleet_world import POOL, FleetWorld
 from paddock.simulator.process import World
@@ -175,10 +178,12 @@ async def test_a_key_that_is_refused_on_the_first_day_is_said_by_the_machines_th
     said = next(each for each in machine.status.conditions if each.type == "Ready")
     assert said.reason == "ZoneNotListed"
     assert "insufficient permissions" in said.message
-    assert not [each for each in unlisted_zones((await fleet.hosts()).values(), [machine]) if "order" in each.sentence]
+    assert not [
+        each for each in unlisted_zones((await fleet.hosts()).values(), [machine], []) if "order" in each.sentence
+    ]
     refused.times = 0
     await fleet.all_ready(1, within=600)
-    assert unlisted_zones((await fleet.hosts()).values(), await fleet.machines()) == []
+    assert unlisted_zones((await fleet.hosts()).values(), await fleet.machines(), []) == []
 
 
 @simulated(seeds=3)
@@ -231,8 +236,40 @@ async def test_what_one_controller_says_of_a_host_stays_when_another_writes(worl
     assert "Retired" in types((await fleet.hosts())[server])
     late = Condition(type="Released", status="False", reason="Waiting", message="by whoever read it before")
     status = replace(old.status, conditions=(*old.status.conditions, late))
-    await write_host_status(operator.context, old, status, conditions=("Released",))
+    await write_status(operator.context.client, old, status)
     assert types((await fleet.hosts())[server]) >= {"Ready", "Retired", "Released"}
+
+
+@simulated(seeds=3)
+async def test_what_one_controller_says_of_a_machine_stays_when_a_late_leader_writes(world: World) -> None:
+    """A leader that has lost its lease goes on with the copy that it read: it erased what was said of the machine since."""
+    fleet = small_fleet(world, hosts=2)
+    await _ready(fleet)
+    operator = fleet.running["operator-0"]
+    old = await operator.context.fresh.get(Machine, "m-1", "default")
+    assert old is not None
+    for process in fleet.operators:
+        process.crash()
+    now = world.clock.now()
+    stalls = Stalls(fleet.api, operator.context.recorder, world.clock)
+    await stalls.failed("machine", old, "its host refuses", None)
+    since = await fleet.api.get(Machine, "m-1", "default")
+    assert get_condition(since.status.conditions, STALLED) is not None
+
+    late = condition(old.status, "Drained", False, "Draining", "deletion waits for 1 job", now)
+    await operator.context.save(old, late)
+
+    left = (await fleet.api.get(Machine, "m-1", "default")).status.conditions
+    assert get_condition(left, STALLED) is not None, "what was said since stays"
+    assert get_condition(left, "Drained") is not None
+
+    again = await fleet.api.get(Machine, "m-1", "default")
+    await stalls.succeeded("machine", again)
+    await operator.context.save(again, condition(again.status, "Paused", True, "Paused", "its Cluster is paused", now))
+
+    left = (await fleet.api.get(Machine, "m-1", "default")).status.conditions
+    assert get_condition(left, STALLED) is None, "what was taken back does not return"
+    assert get_condition(left, "Paused") is not None
 
 
 @simulated(seeds=2)

@@ -7,15 +7,13 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-METRICS = "# HELP paddock_live_kills_total Must stay zero.\npaddock_live_kills_total 0.0\n"
-
 
 class LedgerService:
     def __init__(self, url: str) -> None:
         self.url = url
         self.json: dict[str, Any] = {}
         """By path below /api/v1, without the query."""
-        self.text: dict[str, str] = {"/healthz": "ok", "/metrics": METRICS}
+        self.text: dict[str, str] = {"/healthz": "ok"}
         self.asked: list[str] = []
         """What was read below /api/v1, with its query."""
         self.refuses: dict[str, str] = {}

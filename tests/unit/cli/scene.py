@@ -139,7 +139,9 @@ def retirement() -> dict[str, Any]:
     }
     line = {"id": 1, "at": at, "subject": "job", "was": None, "became": "queued", "by": "webhook", "why": "announced"}
     return {
-        "strip": {**strip, "sessions_open": 1, "completed_last_hour": 3},
+        "strip": {
+            **strip, "sessions_open": 1, "completed_last_hour": 3, "killed_last_day": 2, "forced_last_day": 2,
+        },
         "queue": [{**waiting, "reason": "in_line", "why": "Next in line.", "position": 1, "until": None}],
         "running": [{**running, "executing_since": at, "pod_uid": "u", "pod_name": "runner-1", "runner_name": "runner-1-x"}],
         "recent": [{**done, "runner_name": "runner-0-x", "enqueued_at": at, "started_at": at}],
@@ -162,6 +164,12 @@ def retirement() -> dict[str, Any]:
                 "id": 5, "at": at, "kind": "leaked_pod", "subject": "pod runner-9", "pod_uid": "v", "job_id": None,
                 "sentence": "it was deleted: nobody held it", "evidence": {"github": "offline"}, "seconds": 300.0,
                 "done_at": at,
+            }
+        ],
+        "kills": [
+            {
+                "kill_key": "u-4", "at": at, "path": "force", "pod_uid": "u-4", "pod_name": "runner-4", "account": "acme",
+                "machine": "blue-4", "job_id": 4, "why": "machine default/blue-4 was deleted", "recorded_at": at,
             }
         ],
         "leaks": [],

@@ -19,6 +19,7 @@ from paddock.base.clock import SystemClock, rfc3339_micro
 from paddock.cli.doctor.cluster import pool_checks, prefix_checks
 from paddock.cli.doctor.outside import cloud, github
 from paddock.cli.operators_flags import Sweeping
+from paddock.hosts.listing import UNLISTED_ZONES, unlisted_zones_note
 from paddock.kube.builtin import CustomResourceDefinition, Lease, LeaseSpec, ServiceAccount
 from paddock.kube.leader import OPERATOR_LEASE
 from paddock.kube.objects import ObjectMeta
@@ -71,6 +72,20 @@ def test_an_operator_that_never_led_or_fell_silent_is_a_problem(scene: Scene):
     old = {"spec": {"renewTime": rfc3339_micro(now - timedelta(minutes=5))}}
     scene.cluster.ask(lambda client: client.merge_patch(Lease, lease.metadata.name, old, namespace="default"))
     assert "was last heard of 5 min ago" in checks(scene)["operator"]["found"]
+
+
+@pytest.mark.parametrize("elected", [True, False])
+def test_a_cloud_that_refuses_the_key_is_a_problem_in_a_cluster_without_any_object(scene: Scene, elected: bool):
+    now = rfc3339_micro(SystemClock().now())
+    spec = LeaseSpec(holder_identity="macs-operator-1_x", lease_duration_seconds=15, renew_time=now)
+    note = {UNLISTED_ZONES: unlisted_zones_note({"nl-ams-1": "zone nl-ams-1 could not be listed: 403"})}
+    meta = ObjectMeta(name=OPERATOR_LEASE, namespace="default", annotations=note)
+    scene.cluster.create(Lease(metadata=meta, spec=spec if elected else LeaseSpec()))
+    found = checks(scene)
+    assert found["zone nl-ams-1"]["found"] == "zone nl-ams-1 could not be listed: 403"
+    assert "SCW_SECRET_KEY" in found["zone nl-ams-1"]["fix"]
+    assert found["operator"]["state"] == "ok"
+    assert "zone nl-ams-1 could not be listed: 403" in scene.type("status").output
 
 
 def test_a_definition_that_lacks_a_field_is_older_than_this_program(scene: Scene):

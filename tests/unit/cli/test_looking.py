@@ -36,15 +36,22 @@ class TestStatus:
             "hosts ready": "1 of 3",
             "hosts stranded": "1",
             "leaks healed in 24 h": "1",
-            "live jobs killed": "0",
+            "jobs killed in 24 h": "2",
         }
+
+    def test_kills_are_those_of_the_ledger_whichever_process_ended_the_jobs(self, looked_at: Scene):
+        looked_at.ledger.json["strip"] |= {"killed_last_day": 3, "killed_since": rfc3339_micro(NOW)}
+        assert "1 live job was killed by healing within a day" in looked_at.type("status").output
+        del looked_at.ledger.json["strip"]["killed_last_day"]
+        older = looked_at.type("status").output
+        assert "jobs killed in 24 h      ?" in older, "a dispatch that writes none down is not one without any"
+        assert "/metrics" not in looked_at.ledger.asked
 
     def test_it_says_what_changed_in_the_last_hour(self, looked_at: Scene):
         said = looked_at.type("status").output.splitlines()[-1]
         assert said == "in the last hour: 1 host adopted, 1 disagreement healed, 3 jobs ended"
 
     def test_it_says_that_a_mac_was_taken_from_under_its_jobs(self):
-        """Dispatch counts what it ended itself; what the operator ended for a person or a limit is in its event."""
         event = Event(metadata=ObjectMeta(name="m-1.jobskilled"), reason="JobsKilled", count=1, last_timestamp=NOW)
         assert what_changed([event], NOW) == {"Macs taken with running jobs": 1}
 
@@ -58,6 +65,8 @@ class TestStatus:
 
     def test_a_silent_ledger_is_a_finding_and_the_hosts_are_still_shown(self, scene: Scene):
         scene.ledger.broken = True
+        assert "Not healthy: dispatch: the dispatch service does not answer" in scene.type("status").output
+        scene.ledger.text["/api/v1/concerns"] = "[]"  # it needs no database for that
         outcome = scene.type("status")
         assert outcome.exit_code == 3
         assert "Not healthy: dispatch: the line of jobs cannot be read" in outcome.output
@@ -119,6 +128,7 @@ class TestGet:
             ("claims", ["runner-1"]),
             ("accounts", ["acme/macos"]),
             ("heals", ["5"]),
+            ("kills", ["u-4"]),
         ],
     )
     def test_every_kind_comes_in_all_five_forms(self, looked_at: Scene, kind: str, names: list[str]):
@@ -160,7 +170,7 @@ class TestGet:
     def test_what_cannot_be_listed_is_answered_with_what_can(self, looked_at: Scene):
         outcome = looked_at.type("get", "unicorns")
         assert outcome.exit_code == 2
-        assert "hosts, machines, fleets, pools, pods, nodes, jobs, claims, accounts, heals" in outcome.output
+        assert "hosts, machines, fleets, pools, pods, nodes, jobs, claims, accounts, heals, kills" in outcome.output
 
     def test_without_a_kind_it_says_which_there_are(self, looked_at: Scene):
         outcome = looked_at.type("get")

@@ -10,7 +10,7 @@ from unit.hosts.made import NOW, OTHER_ID, SERVER_ID, claim, host, later, machin
 
 from paddock.clients.scaleway import Gone, StillThere, Unknown
 from paddock.hosts.absence import KEPT, SERVER_GONE, MarkGone, NotProven, RemoveHost, absence_step, asks
-from paddock.hosts.api import HostHistory
+from paddock.hosts.api import EndedJob, HostHistory
 from paddock.kube.objects import Condition
 
 PROVEN = Gone("the cloud says not_found of this server")
@@ -55,6 +55,13 @@ def test_a_claim_that_nobody_will_take_up_keeps_nothing(claimant: Any):
     its = marked(spec={"claim": claim()})
     assert asks(its, claimant, NOW)
     assert absence_step(its, claimant, PROVEN, NOW) == RemoveHost()
+
+
+def test_a_host_that_alone_knows_which_jobs_ended_with_it_stays_until_they_are_written_down():
+    ended = EndedJob(key="uid-1", at=NOW, path="force", why="a person gave it up")
+    step = absence_step(host(spec={"ended_jobs": (ended,)}), None, PROVEN, later(days=400))
+    assert isinstance(step, MarkGone)
+    assert "until dispatch has written down which jobs ended with it" in step.message
 
 
 def test_a_release_is_told_and_stays():

@@ -68,7 +68,7 @@ def test_a_machine_of_a_zone_that_is_not_listed_is_not_told_to_order_a_mac() -> 
     answer = why_machine(waiting, [], NOW)
     assert said in answer.sentence
     assert "order" not in answer.sentence + answer.next
-    (zone,) = unlisted_zones([], [waiting])
+    (zone,) = unlisted_zones([], [waiting], [])
     assert (zone.zone, zone.sentence) == ("fr-par-1", said)
 
 

@@ -67,6 +67,29 @@ async def test_the_first_candidate_leads_and_the_second_waits():
 
 
 @virtual
+async def test_the_notes_of_a_leader_are_on_its_lease_while_it_leads():
+    api, said = FakeApi(), {"zone": ""}
+    a = Candidate(api, "a")
+    a.elector.notes["tuist.dev/note"] = lambda: said["zone"]
+
+    def noted() -> dict[str, str]:
+        return api.objects[LEASES, "ns", "paddock"]["metadata"].get("annotations", {})
+
+    async with running(a.run()):
+        await until(lambda: a.acting)
+        assert noted() == {}
+        api.objects[LEASES, "ns", "paddock"]["metadata"]["annotations"] = {"of": "a person"}
+        said["zone"] = "cannot be listed"
+        a.elector._lease = None  # it reads the lease anew, as after a conflict
+        await until(lambda: noted() == {"of": "a person", "tuist.dev/note": "cannot be listed"})
+        said["zone"] = ""
+        await until(lambda: noted() == {"of": "a person"})
+        said["zone"] = "cannot be listed"
+        await until(lambda: "tuist.dev/note" in noted())
+    assert noted() == {"of": "a person"}, "given back with the lease"
+
+
+@virtual
 async def test_times_in_the_lease_have_six_decimals_as_the_server_insists():
     api = FakeApi()
     a = Candidate(api, "a")

@@ -69,7 +69,10 @@ INCIDENTS: dict[str, tuple[dict[str, Any], str]] = {
         {"pools": [WARM], "machines": [BROKEN], "summary": WAITING},
         "queue",
     ),
-    "healing killed a live job": ({"live_jobs_killed": 1, "machines": [BROKEN]}, "healing"),
+    "healing killed a live job": (
+        {"summary": replace(WAITING, killed_last_day=1), "machines": [BROKEN]},
+        "healing",
+    ),
     "a host is set aside": ({"hosts": [QUARANTINED], "machines": [NO_HOST], "pools": [SHORT]}, "machine blue-2"),
 }
 

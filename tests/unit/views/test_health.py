@@ -181,10 +181,19 @@ def test_a_silent_ledger_is_the_worst_unless_there_are_no_runners():
 
 
 def test_a_killed_job_is_worse_than_anything():
-    assert abouts(look(summary=None, live_jobs_killed=1))[0] == "healing"
-    forced = look(live_jobs_killed=2, live_jobs_forced=2)
+    worse = look(summary=replace(CALM, killed_last_day=1, killed_since=NOW), hosts=[host(state="stranded")])
+    assert abouts(worse)[0] == "healing"
+    assert worse.problems[0].since == NOW
+    forced = look(summary=replace(CALM, killed_last_day=2, forced_last_day=2))
     assert (forced.ok, forced.numbers.live_jobs_killed) == (True, 2), "a person gave them up: told, and no fault"
-    assert "1 live job was killed by healing" in look(live_jobs_killed=3, live_jobs_forced=2).problems[0].sentence
+    both = look(summary=replace(CALM, killed_last_day=3, forced_last_day=2))
+    assert "1 live job was killed by healing" in both.problems[0].sentence
+
+
+def test_a_dispatch_that_writes_no_kills_down_is_not_taken_for_one_without_any():
+    older = look(summary=replace(CALM, killed_last_day=None))
+    assert (older.ok, older.numbers.live_jobs_killed) == (True, None)
+    assert look(summary=None).numbers.live_jobs_killed is None
 
 
 def test_a_fleet_whose_machines_are_not_even_made_is_told():

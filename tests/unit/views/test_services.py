@@ -7,7 +7,9 @@ from unit.views.test_health import look
 
 from paddock.base.clock import rfc3339_micro
 from paddock.base.refusals import Refusal
+from paddock.hosts.listing import UNLISTED_ZONES, unlisted_zones_note
 from paddock.kube.builtin import Lease, LeaseSpec
+from paddock.kube.objects import ObjectMeta
 from paddock.runners.http.concerns import Concern, space_concern, writes_concern
 from paddock.views.leadership import nobody_leads
 from paddock.views.problems.services import DISPATCH, LINE, Unread
@@ -57,6 +59,20 @@ def test_whoever_renewed_last_counts_and_a_lease_that_was_given_back_is_nobodys(
     assert nobody_leads([lease(None, 2)], NOW) == "the last one gave its lease back"
     assert nobody_leads([], NOW) == "none has ever led"
     assert nobody_leads([], NOW, observed=True) == ""
+
+
+def test_a_zone_that_only_the_lease_of_the_leader_knows_of_is_a_problem():
+    note = {UNLISTED_ZONES: unlisted_zones_note({"fr-par-1": "zone fr-par-1 could not be listed: 401"})}
+
+    def noted(one: Lease) -> list[str]:
+        said = Lease(spec=one.spec, metadata=ObjectMeta(annotations=note))
+        return [problem.sentence for problem in look(leases=[said]).problems]
+
+    assert noted(lease("new_y", 2)) == noted(Lease()) == ["zone fr-par-1 could not be listed: 401"]
+    assert noted(lease("old_x", 900)) == [], "what one said that leads no more is nobody's word"
+    assert nobody_leads([Lease(metadata=ObjectMeta(annotations=note))], NOW) == "", "it leads without an election"
+    note[UNLISTED_ZONES] = "by hand"
+    assert noted(lease("new_y", 2)) == []
 
 
 def test_no_operator_is_a_problem_of_everything_it_would_do():

@@ -120,7 +120,6 @@ def page_data(hosts: int = 24, pods: int = 0, now: datetime = NOW, *, turn: int 
         ledger=_ledger(running, now),
         runners=True,
         budgets=[BudgetView(1, 4200, 5000, now + timedelta(minutes=30), None)],
-        live_jobs_killed=0,
         heard_ago=0.4,
     )
 

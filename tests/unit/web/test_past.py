@@ -137,6 +137,7 @@ def fleet_then(macs: Sequence[MacStretch] = (), kept: datetime | None = NOW - 3 
         problems=[problem],
         new_problems=[],
         heals={"pod_hung": 2},
+        killed=1,
         known_since=NOW - 3 * HOUR,
     )
 

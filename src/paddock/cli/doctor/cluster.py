@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from paddock.cli.operators_flags import Sweeping
     from paddock.hosts.api import MacFleet
     from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
-    from paddock.kube.builtin import Node
+    from paddock.kube.builtin import Lease, Node
     from paddock.kube.client import Client
     from paddock.runners.api import RunnerPool
 
@@ -58,6 +58,7 @@ async def cluster_checks(reached: Reached) -> "list[Check]":
     from paddock.kube.builtin import Node, Pod
     from paddock.kube.errors import KubeError
     from paddock.runners.api import RUNNER_LABEL, RunnerPool
+    from paddock.views.leadership import leading
 
     checks = [*await _definitions(reached.client), await _operator(reached), *await _service(reached)]
     try:
@@ -75,7 +76,7 @@ async def cluster_checks(reached: Reached) -> "list[Check]":
         bad(
             f"zone {one.zone}", one.sentence, "correct the operator's SCW_SECRET_KEY and project, or wait for the cloud"
         )
-        for one in unlisted_zones(hosts, machines)
+        for one in unlisted_zones(hosts, machines, leading(await _leases(reached), SystemClock().now()))
     ]
     checks += prefix_checks(await operators(reached), machines, fleets)
     checks += node_checks(nodes, SystemClock().now())
@@ -84,6 +85,16 @@ async def cluster_checks(reached: Reached) -> "list[Check]":
             name = fleet.metadata.name
             checks.append(bad(f"fleet {name}", "none of its machines is ready", f"paddock why fleet {name}"))
     return checks
+
+
+async def _leases(reached: Reached) -> "list[Lease]":
+    """Of operators; none where they cannot be read, which is a finding of its own."""
+    from paddock.kube.errors import KubeError
+
+    try:
+        return await operator_leases(reached)
+    except KubeError:
+        return []
 
 
 async def _definitions(client: "Client") -> "list[Check]":
@@ -159,7 +170,7 @@ async def _operator(reached: Reached) -> Check:
         fix = f"kubectl -n {reached.namespace} get pods -l app.kubernetes.io/component=operator; give -n if it is elsewhere"
         return bad("operator", f"no operator leads in {where}, so no Mac is claimed or given back: {why}", fix)
     holders = sorted({(lease.spec.holder_identity or "").partition("_")[0] for lease in leases} - {""})
-    return good("operator", f"{', '.join(holders)} leads")
+    return good("operator", f"{', '.join(holders) or 'one without an election'} leads")
 
 
 async def _service(reached: Reached) -> "list[Check]":

@@ -19,6 +19,7 @@ from paddock.hosts.api.cluster import (
 )
 from paddock.hosts.api.fleet import MacFleet, MacFleetSpec, MacFleetStatus, MacFleetTemplate
 from paddock.hosts.api.host import (
+    EndedJob,
     FirstContact,
     HostClaim,
     HostHistory,
@@ -62,6 +63,7 @@ __all__ = [
     "ClusterStatus",
     "ControlPlaneInitialization",
     "ControlPlaneStatus",
+    "EndedJob",
     "FirstContact",
     "HostClaim",
     "HostHistory",

@@ -10,6 +10,7 @@ from paddock.kube.objects import Condition, KubeObject, Struct
 from paddock.kube.resource import Column, Resource
 
 __all__ = [
+    "EndedJob",
     "FirstContact",
     "HostClaim",
     "HostHistory",
@@ -59,6 +60,23 @@ class HostRelease(Struct, frozen=True):
     wipe_requested_at: datetime | None = None
 
 
+class EndedJob(Struct, frozen=True, kw_only=True):
+    """A job that ended because this Mac was taken."""
+
+    key: Annotated[
+        str, Meta(description="The uid of its Pod, or what stands for it where that is in another cluster.")
+    ] = ""
+    at: datetime | None = None
+    path: Annotated[
+        str, Meta(description="Who gave it up: force (a person), drain_timeout (the machine's own limit).")
+    ] = ""
+    why: str = ""
+    pod: str = ""
+    pod_uid: str = field(default="", name="podUID")
+    account: str = ""
+    machine: str = ""
+
+
 class HostSpec(Struct, frozen=True):
     """Which server this is, and what we intend with it."""
 
@@ -80,6 +98,10 @@ class HostSpec(Struct, frozen=True):
             "It stays in it, also when no machine names the pool any more."
         ),
     ] = ""
+    ended_jobs: Annotated[
+        tuple[EndedJob, ...],
+        Meta(description="Jobs that were ended with this Mac and that dispatch has not written down yet."),
+    ] = ()
     epoch: Annotated[int, Meta(description="How often this host was claimed; never goes back.")] = 0
     not_before: Annotated[
         datetime | None,

@@ -28,11 +28,11 @@ from paddock.hosts.core_access import (
 from paddock.kube.client import Client
 from paddock.kube.conditions import set_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
-from paddock.kube.difference import merge_difference
 from paddock.kube.errors import ForbiddenError, NotFoundError
 from paddock.kube.events import EventRecorder
 from paddock.kube.objects import Condition, KubeObject, Struct
 from paddock.kube.reader import FreshReader
+from paddock.kube.status_writes import write_status
 
 __all__ = ["ClusterReconciler", "ControlPlaneReconciler"]
 
@@ -146,11 +146,7 @@ class ClusterReconciler:
             initialization=Initialization(provisioned=status.initialization.provisioned or provisioned),
             conditions=conditions,
         )
-        if change := merge_difference(status, wanted):
-            meta = infra.metadata
-            await self._client.merge_patch(
-                Infra, meta.name, {"status": change}, namespace=meta.namespace, subresource="status"
-            )
+        await write_status(self._client, infra, wanted)
 
 
 class ControlPlaneReconciler:

@@ -44,6 +44,7 @@ from paddock.kube.difference import merge_difference
 from paddock.kube.events import EventRecorder
 from paddock.kube.objects import Condition
 from paddock.kube.reader import CachedReader, FreshReader
+from paddock.kube.status_writes import write_status
 
 __all__ = [
     "GoneError",
@@ -89,20 +90,11 @@ class ReconcileContext:
     async def save(
         self, machine: ScalewayAppleSiliconMachine, status: MachineStatus, *, guarded: bool = False
     ) -> ScalewayAppleSiliconMachine:
-        """Write the difference between the machine's status and `status`, if there is one.
-
-        `guarded` makes it a compare-and-swap on the version that was read: for what must not be decided twice.
-        """
-        change = merge_difference(machine.status, status)
-        if not change:
-            return machine
-        patch: dict[str, Any] = {"status": change}
-        if guarded:
-            patch["metadata"] = {"resourceVersion": machine.metadata.resource_version}
-        meta = machine.metadata
-        return await self.client.merge_patch(
-            ScalewayAppleSiliconMachine, meta.name, patch, namespace=meta.namespace, subresource="status"
-        )
+        """As `write_status`; GoneError when the machine was deleted or replaced meanwhile."""
+        saved = await write_status(self.client, machine, status, guarded=guarded)
+        if saved is None:
+            raise GoneError(f"machine {machine.metadata.name} is gone")
+        return saved
 
     async def patch(self, machine: ScalewayAppleSiliconMachine, patch: dict[str, Any]) -> ScalewayAppleSiliconMachine:
         """Patch a machine's metadata or spec under the version that was read."""

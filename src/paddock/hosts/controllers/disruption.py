@@ -10,7 +10,6 @@ from paddock.hosts.controllers.context import ReconcileContext, condition, ready
 from paddock.hosts.disruption import (
     CORDON_REASON,
     CORDONED_AT,
-    FORCE,
     Clear,
     Cordon,
     DrainStep,
@@ -26,6 +25,7 @@ from paddock.hosts.disruption import (
     occupancy,
     unproven,
 )
+from paddock.hosts.ended_jobs import GIVEN_UP_BECAUSE
 from paddock.hosts.verify import server_zone, unheard
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.conditions import get_condition, is_true
@@ -112,13 +112,12 @@ class DisruptionGate:
             return
 
     def ended(self, machine: Machine, clear: Clear) -> None:
-        """Count and name the jobs that have just been given up."""
+        """Count and name the jobs that have just been given up; dispatch gets them from the Host that they ended with."""
         if clear.kills:
             self._context.live_kills.labels(clear.path).inc(len(clear.kills))
-            said = {"force": f"the annotation {FORCE} is set", "drain_timeout": "spec.drainTimeoutSeconds is over"}
-            names = _names(clear.kills)
+            because = GIVEN_UP_BECAUSE[clear.path]
             self._context.say(
-                machine, "Warning", "JobsKilled", f"ended with its Mac, because {said[clear.path]}: {names}"
+                machine, "Warning", "JobsKilled", f"ended with its Mac, because {because}: {_names(clear.kills)}"
             )
 
     # Reads

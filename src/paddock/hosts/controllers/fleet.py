@@ -16,9 +16,9 @@ from paddock.hosts.validation import KNOWN_ZONES, bad_input
 from paddock.kube.builtin import Pod
 from paddock.kube.conditions import get_condition, set_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
-from paddock.kube.difference import merge_difference
 from paddock.kube.errors import NotFoundError
 from paddock.kube.objects import Condition, ObjectMeta, OwnerReference
+from paddock.kube.status_writes import write_status
 
 __all__ = ["FleetReconciler"]
 
@@ -158,11 +158,4 @@ class FleetReconciler:
             observed_generation=fleet.metadata.generation,
             conditions=set_condition(fleet.status.conditions, said, context.clock.now()),
         )
-        if change := merge_difference(fleet.status, status):
-            await context.client.merge_patch(
-                MacFleet,
-                fleet.metadata.name,
-                {"status": change},
-                namespace=fleet.metadata.namespace,
-                subresource="status",
-            )
+        await write_status(context.client, fleet, status)

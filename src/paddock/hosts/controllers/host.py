@@ -16,7 +16,6 @@ from paddock.clients.scaleway import (
 )
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.controllers.context import ReconcileContext
-from paddock.hosts.controllers.host_status import write_host_status
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.first_contact import WINDOW
 from paddock.hosts.names import Rename
@@ -39,6 +38,7 @@ from paddock.kube.conditions import set_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
 from paddock.kube.errors import NotFoundError
 from paddock.kube.objects import Condition
+from paddock.kube.status_writes import write_status
 
 __all__ = ["HostReconciler"]
 
@@ -46,6 +46,7 @@ Host = ScalewayAppleSiliconHost
 _STEPS_AT_A_TIME = 12
 _WHEN_THE_CLOUD_FAILS = 60.0
 _WHEN_LEASE_IS_SHORT = 2.0
+_WHEN_DISPATCH_IS_AWAY = 30.0
 
 
 class HostReconciler:
@@ -66,6 +67,13 @@ class HostReconciler:
                 if isinstance(step, Wait):
                     await self._tell(host, "Waiting", step.reason)
                     return RequeueAfter(step.seconds)
+                if isinstance(step, Remove) and host.spec.ended_jobs:
+                    # The Host is all that knows of them: it outlives its server until dispatch has written them down.
+                    await self._remove_node(host)
+                    await self._tell(
+                        host, "Waiting", "its server is gone; it goes when dispatch has the jobs that ended with it"
+                    )
+                    return RequeueAfter(_WHEN_DISPATCH_IS_AWAY)
                 await self._take(host, step)
             except LeaseTooShortError:
                 return RequeueAfter(_WHEN_LEASE_IS_SHORT)
@@ -192,7 +200,7 @@ class HostReconciler:
         said = Condition(type="Released", status="False", reason=reason, message=message)
         conditions = set_condition(host.status.conditions, said, self._context.clock.now())
         status = replace(host.status, conditions=conditions)
-        await write_host_status(self._context, host, status, conditions=("Released",))
+        await write_status(self._context.client, host, status)
 
     async def _save(self, host: Host, status: dict[str, Any], *, guarded: bool = False) -> Host:
         patch: dict[str, Any] = {"status": status}

@@ -21,13 +21,13 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconHost,
 )
 from paddock.hosts.controllers.context import ReconcileContext
-from paddock.hosts.controllers.host_status import write_host_status
 from paddock.hosts.first_contact import opened
 from paddock.hosts.listing import LISTED
 from paddock.hosts.orphans import HostState, Owners, Verdict, verdict
 from paddock.kube.conditions import get_condition, set_condition, without_condition
 from paddock.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
 from paddock.kube.objects import Condition, ObjectMeta
+from paddock.kube.status_writes import write_status
 
 __all__ = ["Inventory", "observed"]
 
@@ -222,11 +222,11 @@ class Inventory:
             host = await self._context.patch_host(host, {"poolPrefix": kept})
         ours = host.spec.claim is not None or host.spec.release is not None
         status = observed(server, host.status, judged, price, self._context.clock.now(), ours=ours)
-        await write_host_status(self._context, host, status, conditions=("Ready", LISTED))
+        await write_status(self._context.client, host, status)
 
     async def _save(self, host: ScalewayAppleSiliconHost, status: HostStatus) -> None:
         """A write that fails is tried again by the next cycle, and stops nobody."""
         try:
-            await write_host_status(self._context, host, status, conditions=("Ready", LISTED))
+            await write_status(self._context.client, host, status)
         except KubeError as error:
             log.warning("host could not be written", server=host.metadata.name, why=str(error))

@@ -1,8 +1,11 @@
 """Recording a release on a Host: the one write after which a host is on its way home, whatever happens to us."""
 
+from collections.abc import Sequence
+
 from paddock.base.clock import rfc3339
-from paddock.hosts.api import ScalewayAppleSiliconHost
+from paddock.hosts.api import EndedJob, ScalewayAppleSiliconHost
 from paddock.hosts.controllers.context import ReconcileContext
+from paddock.hosts.ended_jobs import with_ended_jobs
 
 __all__ = ["record_release"]
 
@@ -17,11 +20,13 @@ async def record_release(
     reason: str,
     message: str,
     cloud_name: str,
+    ended: Sequence[EndedJob] = (),
 ) -> None:
     """Write it under the version of the Host that was judged; ConflictError when anything about it changed since.
 
     `cloud_name` is the name by which the caller knows the host to be ours, never just the one that the cloud shows:
     whoever renamed a host took it, and a release that accepts that name would wipe what is theirs.
+    `ended` are the jobs that this ends: one write records both, so that neither is there without the other.
     The Host controller does everything else. Recording a release that is recorded already is the caller's mistake.
     """
     release = {
@@ -34,4 +39,4 @@ async def record_release(
         "cloudName": cloud_name,
         "requestedAt": rfc3339(context.clock.now()),
     }
-    await context.patch_host(host, {"release": release})
+    await context.patch_host(host, {"release": release} | with_ended_jobs(host, ended))

@@ -15,8 +15,8 @@ from paddock.hosts.remediation import RemediationStep, next_step, trouble_of
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import is_true, set_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
-from paddock.kube.difference import merge_difference
 from paddock.kube.errors import NotFoundError
+from paddock.kube.status_writes import write_status
 
 __all__ = ["RemediationReconciler"]
 
@@ -76,15 +76,7 @@ class RemediationReconciler:
         status, meta = found.status, found.metadata
         conditions = set_condition(status.conditions, condition_of(said), self._context.clock.now())
         wanted = replace(status, phase=phase, tier=tier, observed_generation=meta.generation, conditions=conditions)
-        if not (change := merge_difference(status, wanted)):
-            return
         try:
-            await self._context.client.merge_patch(
-                RemediationObject,
-                meta.name,
-                {"metadata": {"uid": meta.uid}, "status": change},
-                namespace=meta.namespace,
-                subresource="status",
-            )
+            await write_status(self._context.client, found, wanted)
         except NotFoundError:
             return  # the health check deleted it meanwhile: then there is nothing to tell

@@ -9,7 +9,6 @@ from paddock.clients.scaleway import ScalewayError
 from paddock.hosts import names
 from paddock.hosts.api import ScalewayAppleSiliconHost
 from paddock.hosts.controllers.context import ReconcileContext
-from paddock.hosts.controllers.host_status import write_host_status
 from paddock.hosts.controllers.release import record_release
 from paddock.hosts.orphans import home_of
 from paddock.hosts.release import RETIRED
@@ -17,6 +16,7 @@ from paddock.hosts.retirement import RetireHost, WaitToRetire, retire_step
 from paddock.kube.conditions import set_condition
 from paddock.kube.errors import ConflictError, KubeError
 from paddock.kube.objects import Condition
+from paddock.kube.status_writes import write_status
 
 __all__ = ["Retirement"]
 
@@ -83,4 +83,4 @@ class Retirement:
         said = Condition(type="Retired", status="False", reason="RetirementWaits", message=message)
         conditions = set_condition(host.status.conditions, said, self._context.clock.now())
         status = replace(host.status, conditions=conditions)
-        await write_host_status(self._context, host, status, conditions=("Retired",))
+        await write_status(self._context.client, host, status)

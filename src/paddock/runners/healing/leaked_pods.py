@@ -140,6 +140,8 @@ class LeakedPods:
                 left = await self._reader.get(Pod, name, self._namespace)
                 if left is not None and left.metadata.uid == uid:
                     continue
+                if intent is not None:
+                    await self._reaper.count_if_alive(uid, name, intent.job_id)
                 if fence is not None:
                     await self._reaper.gone(fence)
                 if intent is not None:

@@ -6,8 +6,9 @@
 | 2 | read Pod, claim, session, job and runner again; judge again | the same | the same |
 | 3 | evidence into the heal ledger, as an intent; Event | intent and fence | the same |
 | 4 | delete the Pod, with uid and resourceVersion as preconditions | Pod gone or going, fence, intent | `resume`: seen gone, the intent is closed |
-| 5 | delete its ServiceAccount, with uid | ServiceAccount, maybe | the sweep of ServiceAccounts |
-| 6 | Pod seen gone: session and claim end, the fence is lifted | fence of a Pod that is gone | `resume`; uids are never used twice, so it blocks no Pod |
+| 5 | ask GitHub: was its runner at the job after all? Then it is a row in `kills` | intent and fence | `resume` asks |
+| 6 | delete its ServiceAccount, with uid | ServiceAccount, maybe | the sweep of ServiceAccounts |
+| 7 | Pod seen gone: session and claim end, the fence is lifted | fence of a Pod that is gone | `resume`; uids are never used twice, so it blocks no Pod |
 
 Once the fence stands, the Pod wins no claim, and without a claim it is never answered: what was read in step 2 stays true.
 """
@@ -33,7 +34,7 @@ from paddock.runners.healing.observations import PodObservation, PodObserver
 from paddock.runners.healing.verdicts.pod import KINDS, Reap, judge
 from paddock.runners.healing.verdicts.pod_facts import HeldFact
 from paddock.runners.healing.worker import Healed, Report
-from paddock.runners.ledger import Fence, HeldPod, Ledger
+from paddock.runners.ledger import Fence, GivenUp, HeldPod, Ledger
 from paddock.runners.ledger import Pod as LedgerPod
 
 __all__ = ["BY", "AskAboutJobs", "Kept", "ReapContext", "Reaper"]
@@ -106,7 +107,7 @@ class Reaper:
             return await self._under(hold, name, uid, verdict)
 
     async def _under(self, hold: Fence, name: str, uid: str, verdict: Reap) -> Healed | Kept:
-        """Steps 2 to 6, under the fence."""
+        """Steps 2 to 7, under the fence."""
         again = await self._observations.of_one(name, uid)
         if again is None:
             await self.gone(hold)
@@ -161,7 +162,7 @@ class Reaper:
             await self.spare(fence, "it changed before it could be deleted")
             return Kept("changed", f"Pod {seen.name} changed in the last moment, and is looked at again")
         _LOG.warning("reaped a Pod", pod=seen.name, kind=verdict.kind, why=verdict.sentence)
-        await self._was_it_alive(seen)
+        await self.count_if_alive(seen.uid, seen.name, seen.job_id)
         if account is not None:
             await self._delete_account(account)
         left = await self._reader.get(Pod, seen.name, self._namespace)
@@ -183,17 +184,34 @@ class Reaper:
             await self._ledger.heals.withdraw(kind, fence.pod_uid)
         await self._ledger.fences.lift(fence, by=BY, why=f"kept: {why}")
 
-    async def _was_it_alive(self, seen: PodObservation) -> None:
-        """Ask GitHub once more, after the deed. The answer changes nothing but the counter that must stay zero."""
-        if seen.installation_id is None or seen.job_id is None or not seen.runner_name:
+    async def count_if_alive(self, uid: str, name: str, job_id: int | None) -> None:
+        """Ask GitHub once more, after the deed. The answer changes nothing but the count that must stay zero.
+
+        Repeatable: a job is counted once, also where a process died between the deed and the question.
+        """
+        session = await self._ledger.sessions.of_pod(uid)
+        job = await self._ledger.jobs.get(job_id) if job_id is not None else None
+        if session is None or job is None:
+            return  # it was never handed a runner, so no job ran on it
+        registration = await self._ledger.registrations.of_runner(
+            session.account_id, session.runner_name, job.repository
+        )
+        if registration is None:
             return
         try:
-            job = await self._github.job(seen.installation_id, seen.repository, seen.job_id)
-        except GitHubError:
+            found = await self._github.job(registration.installation_id, job.repository, job.job_id)
+        except GitHubError as error:
+            _LOG.warning("whether a reaped Pod was at a job is not known", pod=name, job=job_id, why=str(error))
             return
-        if job.status == "in_progress" and job.runner_name == seen.runner_name:
+        if found.status != "in_progress" or found.runner_name != session.runner_name:
+            return
+        why = "its Pod was reaped, and after that GitHub says that its runner was at the job"
+        killed = GivenUp(
+            key=uid, at=self._clock.now(), path="reap", pod_uid=uid, pod_name=name, account=registration.login, why=why
+        )
+        if await self._ledger.kills.record([killed]):
             self._metrics.live_kills.inc()
-            _LOG.error("a Pod was reaped while its job was in progress", pod=seen.name, job=seen.job_id)
+        _LOG.error("a Pod was reaped while its job was in progress", pod=name, job=job_id)
 
     async def _service_account(self, pod: Pod) -> ServiceAccount | None:
         """The Pod's own ServiceAccount: of the same name, and marked as a runner's. Read before the Pod goes."""

@@ -1,14 +1,14 @@
 """What the operator and the Pods ask of the dispatch process: `/api/internal/runners/...`.
 
 Who asks is settled by an `Authenticator` alone; no body names its sender. The load of a pool is told to any ServiceAccount,
-because it is aggregates; Pods are retired and reported stopped only by the operator's own account, for either ends claims;
+because it is aggregates; Pods are retired and reported stopped, and jobs reported killed, only by the operator's own account;
 progress and log are a Pod's own word about itself, whose uid is taken from its token.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Final, Literal, Protocol
 
 import msgspec
 from msgspec import Meta, Struct
@@ -22,7 +22,7 @@ from paddock.base.refusal_log import RefusalLog
 from paddock.base.secrets import Secret
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.identity import IdentityError, NotAllowed, PodIdentity, Principal, Unreachable
-from paddock.runners.ledger import LedgerError, Pod, PoolSignals
+from paddock.runners.ledger import GivenUp, LedgerError, Pod, PoolSignals
 from paddock.runners.ledger.progress import LONGEST_MARK
 from paddock.runners.ledger.runner_logs import LARGEST_PIECE
 from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailableError
@@ -37,6 +37,7 @@ __all__ = [
     "Load",
     "PodIsStopped",
     "PodsAskedAbout",
+    "PodsKilled",
     "PodsToRetire",
     "Progress",
     "Retired",
@@ -52,6 +53,7 @@ _AWAY = (RetirementUnavailableError, LedgerError)
 _RETRY_AFTER = {"Retry-After": "2"}
 # No control characters: Postgres refuses some of them, and no name of Kubernetes has any.
 _Name = Annotated[str, Meta(min_length=1, max_length=253, pattern=r"^[^\x00-\x1f]*$")]
+_NameOrNone = Annotated[str, Meta(max_length=253, pattern=r"^[^\x00-\x1f]*$")]
 _Why = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 
 
@@ -96,6 +98,25 @@ class AtWork(Struct, frozen=True):
     """Which Pods have a job: uid → the account's login."""
 
     at_work: dict[str, str]
+
+
+class PodsKilled(Struct, frozen=True):
+    """Jobs that the operator ended. That healing ended one is dispatch's own to write down."""
+
+    class Job(Struct, frozen=True):
+        key: _Name
+        at: Annotated[datetime, Meta(tz=True)] | None
+        path: Literal["force", "drain_timeout"]
+        why: _Why
+        pod_uid: _NameOrNone = ""
+        pod_name: _NameOrNone = ""
+        account: _NameOrNone = ""
+        machine: _NameOrNone = ""
+
+        def given_up(self) -> GivenUp:
+            return GivenUp(**msgspec.structs.asdict(self))
+
+    jobs: Annotated[tuple[Job, ...], Meta(max_length=LARGEST_RETIREMENT)]
 
 
 class PodIsStopped(Struct, frozen=True):
@@ -180,6 +201,12 @@ def internal_routes(
         asked = decode(await _body(request), PodsAskedAbout)
         return answer(AtWork(dict(await retirement.at_work(asked.pod_uids))))
 
+    async def killed(request: Request) -> Response:
+        await _controller(request)
+        asked = decode(await _body(request), PodsKilled)
+        await retirement.killed([job.given_up() for job in asked.jobs])
+        return Response(status_code=204)
+
     async def stopped(request: Request) -> Response:
         await _controller(request)
         told = decode(await _body(request), PodIsStopped)
@@ -218,6 +245,7 @@ def internal_routes(
             Route(f"{PREFIX}/desired_replicas", guarded(desired_replicas, *_AWAY), methods=["GET"]),
             Route(f"{PREFIX}/pods/retire", guarded(retire, *_AWAY), methods=["POST"]),
             Route(f"{PREFIX}/pods/at-work", guarded(at_work, *_AWAY), methods=["POST"]),
+            Route(f"{PREFIX}/pods/killed", guarded(killed, *_AWAY), methods=["POST"]),
             Route(f"{PREFIX}/pods/stopped", guarded(stopped, *_AWAY), methods=["POST"]),
         ],
         pods=[

@@ -104,6 +104,9 @@ def readonly_routes(ledger: Ledger, numbers: Callable[[], Awaitable[QueueSummary
     async def heals(request: Request) -> Response:
         return answer(await ledger.heals.newest(number_of(request, "limit", 100, 1, LARGEST_PAGE)))
 
+    async def kills(request: Request) -> Response:
+        return answer(await ledger.kills.newest(number_of(request, "limit", 100, 1, LARGEST_PAGE)))
+
     async def claims(request: Request) -> Response:
         limit = number_of(request, "limit", LARGEST_PAGE, 1, LARGEST_PAGE)
         return answer((await ledger.claims.all())[:limit])
@@ -168,6 +171,7 @@ def readonly_routes(ledger: Ledger, numbers: Callable[[], Awaitable[QueueSummary
         "/latency": latency,
         "/accounts": accounts,
         "/heals": heals,
+        "/kills": kills,
         "/claims": claims,
         "/jobs/{job_id}": job,
         "/jobs/{job_id}/log": job_log,

@@ -13,7 +13,7 @@ from paddock.base.tls import default_tls
 from paddock.kube.credentials import Credentials
 from paddock.kube.errors import ConfigError
 from paddock.runners.http.internal import LARGEST_RETIREMENT, PREFIX, AtWork, Load, Retired
-from paddock.runners.ledger import Pod, PoolSignals
+from paddock.runners.ledger import GivenUp, Pod, PoolSignals
 from paddock.runners.pools.retirement import RetirementUnavailableError
 from paddock.runners.tls.problems import refused_token, tls_problem
 from paddock.runners.tls.trust import TrustedAuthority
@@ -98,6 +98,12 @@ class HttpRetirementApi:
             asked = {"pod_uids": list(pod_uids[start : start + LARGEST_RETIREMENT])}
             found |= _decoded(await self._ask("POST", "/pods/at-work", body=asked), AtWork).at_work
         return found
+
+    async def killed(self, kills: Sequence[GivenUp]) -> None:
+        for start in range(0, len(kills), LARGEST_RETIREMENT):
+            batch = kills[start : start + LARGEST_RETIREMENT]
+            jobs = [msgspec.structs.asdict(one) | {"at": rfc3339_micro(one.at) if one.at else None} for one in batch]
+            await self._ask("POST", "/pods/killed", body={"jobs": jobs})
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:
         told: dict[str, Any] = {"pod_uid": pod.uid, "pod_name": pod.name, "ended_at": rfc3339_micro(ended_at)}

@@ -22,6 +22,7 @@ from paddock.runners.ledger.errors import (
     UnknownAccountError,
 )
 from paddock.runners.ledger.heals import Heal
+from paddock.runners.ledger.kills import GivenUp, Kill
 from paddock.runners.ledger.ledger import SCHEMA, Ledger
 from paddock.runners.ledger.notifications import EVERY_POOL, Listener
 from paddock.runners.ledger.progress import LONGEST_MARK, ProgressMark
@@ -65,11 +66,13 @@ __all__ = [
     "Ended",
     "Execution",
     "Fence",
+    "GivenUp",
     "Heal",
     "HeldPod",
     "InvalidEntryError",
     "Job",
     "JobGoneError",
+    "Kill",
     "Ledger",
     "LedgerError",
     "LedgerForbiddenError",

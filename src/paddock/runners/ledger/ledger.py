@@ -25,6 +25,7 @@ from paddock.runners.ledger.heals import Heals
 from paddock.runners.ledger.history import History
 from paddock.runners.ledger.incidents import Incidents
 from paddock.runners.ledger.jobs import Jobs
+from paddock.runners.ledger.kills import Kills
 from paddock.runners.ledger.limits import Limits
 from paddock.runners.ledger.mac_states import MacStates
 from paddock.runners.ledger.nameless import NamelessJobs
@@ -101,6 +102,7 @@ class Ledger:
         self.signals = Signals(database, clock, self.runner_versions)
         self.runner_logs = RunnerLogs(database, clock)
         self.heals = Heals(database, clock)
+        self.kills = Kills(database, clock)
         self.history = History(database)
         self.rewind = Rewind(database)
         self.samples = Samples(database)

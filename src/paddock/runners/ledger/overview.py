@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from paddock.base.clock import Clock
+from paddock.base.metrics import ALLOWED_KILLS
 from paddock.runners.ledger.database import Connection, Database, columns, fetch_all, fetch_one
 from paddock.runners.ledger.ended_jobs import NEWEST
 from paddock.runners.ledger.rows import Session
@@ -84,7 +85,11 @@ SELECT coalesce(extract(epoch FROM %(now)s - min(oldest) FILTER (WHERE headroom 
            AS unsure_why,
        min(rested) AS resting_since,
        coalesce((SELECT s.why FROM setbacks s WHERE s.not_before > %(now)s ORDER BY s.not_before DESC LIMIT 1), '')
-           AS resting_why
+           AS resting_why,
+       (SELECT count(*) FROM kills WHERE at > %(now)s - interval '1 day')::integer AS killed_last_day,
+       (SELECT count(*) FROM kills WHERE at > %(now)s - interval '1 day' AND path = ANY(%(allowed)s))::integer
+           AS forced_last_day,
+       (SELECT min(at) FROM kills WHERE at > %(now)s - interval '1 day' AND NOT path = ANY(%(allowed)s)) AS killed_since
 FROM room
 """
 IN_LINE = """
@@ -205,7 +210,8 @@ class Overview:
     async def summary(self) -> QueueSummary:
         """The state of everything in one line."""
         async with self._looking() as connection:
-            summary = await fetch_one(connection, QueueSummary, SUMMARY, {"now": self._clock.now()})
+            params = {"now": self._clock.now(), "allowed": list(ALLOWED_KILLS)}
+            summary = await fetch_one(connection, QueueSummary, SUMMARY, params)
         assert summary is not None  # aggregates without GROUP BY give one row
         return summary
 

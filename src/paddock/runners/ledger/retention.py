@@ -1,6 +1,6 @@
 """Forgetting: what the ledger keeps is bounded by age, or one day the database is full and no job is handed out.
 
-Only history goes: lines of the log, finished jobs, ended sessions, heals, deliveries that were handled, marks of runners that
+Only history goes: lines of the log, finished jobs, ended sessions, heals, killed jobs, deliveries that were handled, marks of runners that
 are silent, logs of runners, samples and
 stretches of the fleet's past, processes that are no more. Whatever is open stays, however old it is. Each bite is small and its own transaction, with a pause after it, so
 that dispatching never waits for housekeeping.
@@ -60,6 +60,7 @@ class RetentionWorker:
         gone = {
             "log": await self._all(ledger.transitions.forget, now - self._retention.log),
             "heals": await self._all(ledger.heals.forget, now - self._retention.log),
+            "kills": await self._all(ledger.kills.forget, now - self._retention.jobs),
             "sessions": await self._all(ledger.history.forget_sessions, now - self._retention.jobs),
             "jobs": await self._all(ledger.history.forget_jobs, now - self._retention.jobs),
             "deliveries": await self._all(ledger.deliveries.forget, now - _DELIVERIES),

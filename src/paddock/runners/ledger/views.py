@@ -113,6 +113,12 @@ class QueueSummary(Struct, frozen=True):
     resting_since: datetime | None = None
     resting_why: str = ""
     """Since when the oldest of the resting jobs waits, and what GitHub said when it made no runner."""
+    killed_last_day: int | None = None
+    """Jobs that ended within a day because of something we did; None where dispatch is of a release that does not write them down."""
+    forced_last_day: int = 0
+    """Those of them that a person, or a limit that a person set, gave up."""
+    killed_since: datetime | None = None
+    """When the first of the others ended."""
     dispatchable_by_pool: dict[str, int] = {}
     oldest_by_pool: dict[str, float] = {}
     """Of each pool: how many jobs may run now, and how long the oldest of them has waited since it may."""

@@ -14,7 +14,7 @@ from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.readable import readable, selected
 from paddock.base.tasks import end
-from paddock.runners.ledger import HeldPod, Ledger, LedgerError, Pod, PoolSignals
+from paddock.runners.ledger import GivenUp, HeldPod, Ledger, LedgerError, Pod, PoolSignals
 
 _LAST_LINES = 20
 _LAST_BYTES = 8192
@@ -49,6 +49,10 @@ class RetirementApi(Protocol):
 
     async def at_work(self, pod_uids: Sequence[str]) -> Mapping[str, str]:
         """Which of these Pods hold a claim, or were handed a runner and have not ended: uid → the account's login."""
+        ...
+
+    async def killed(self, kills: Sequence[GivenUp]) -> None:
+        """Write these jobs down as ended by us. Repeatable: each is one row, however often it is reported."""
         ...
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:
@@ -107,6 +111,12 @@ class LedgerRetirementApi:
             return await self._ledger.claims.at_work(pod_uids)
         except LedgerError as error:
             raise RetirementUnavailableError(f"which Pods work is not known: {error}") from error
+
+    async def killed(self, kills: Sequence[GivenUp]) -> None:
+        try:
+            await self._ledger.kills.record(kills)
+        except LedgerError as error:
+            raise RetirementUnavailableError(f"that jobs were ended was not recorded: {error}") from error
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:
         """As `RetirementApi.stopped`. The jobs that ran on the Pod are checked in the background.

@@ -15,19 +15,19 @@ _WAITS = timedelta(minutes=1)
 _WAITS_TOO_LONG = timedelta(minutes=10)
 
 
-def of_queue(
-    summary: QueueSummary | None, pools: Sequence[RunnerPool], killed: int, now: datetime
-) -> Iterable[Problem]:
+def of_queue(summary: QueueSummary | None, pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:
+    if summary is None:
+        return
+    killed = (summary.killed_last_day or 0) - summary.forced_last_day
     if killed > 0:
         yield Problem(
             KILLED,
             "healing",
-            f"{killed} live job{' was' if killed == 1 else 's were'} killed by healing, which must never happen",
-            commands=("paddock get heals -o wide",),
+            f"{killed} live job{' was' if killed == 1 else 's were'} killed by healing within a day, which must never happen",
+            since=summary.killed_since,
+            commands=("paddock get kills", "paddock get heals -o wide"),
             runbook="PaddockLiveJobKilled",
         )
-    if summary is None:
-        return
     waited = timedelta(seconds=summary.oldest_dispatchable_seconds)
     if waited > _WAITS:
         starting = sum(pool.status.starting for pool in pools)

@@ -31,7 +31,7 @@ def summary_bar(numbers: Numbers, *, runners: bool) -> Node:
         killed = numbers.live_jobs_killed
         cells += [
             _cell("healed", _number(numbers.healed_last_day), "leaks in the last 24 h"),
-            _cell("live jobs killed", _number(killed), "must stay 0", bad=bool(killed)),
+            _cell("live jobs killed", _number(killed), "in the last 24 h; must stay 0", bad=bool(killed)),
         ]
     return h.dl(".summary")[cells]
 

@@ -1,6 +1,7 @@
 """Assigned and forgotten, done but not ended, hung: reaped on proof, and nothing else is."""
 
 from datetime import timedelta
+from typing import Any, NoReturn
 
 import httpx2
 import pytest
@@ -570,6 +571,45 @@ async def test_a_live_kill_would_be_counted(healing_rig: HealingRig) -> None:
     await healing_rig.heal()
     assert healing_rig.counted("paddock_live_kills_total", path="reap") == 1
     healing_rig.start()  # a new registry: the count was the point
+    (row,) = await healing_rig.ledger.kills.newest()
+    assert (row.kill_key, row.path, row.pod_name, row.job_id) == (
+        pod.metadata.uid,
+        "reap",
+        pod.metadata.name,
+        job_id,
+    )
+    await healing_rig.heal()
+    summary = await healing_rig.ledger.overview.summary()
+    assert (summary.killed_last_day, summary.forced_last_day, summary.killed_since) == (1, 0, row.at), (
+        "the count outlives the process, and no repeat adds to it"
+    )
+
+
+async def test_a_live_kill_is_counted_though_the_process_died_before_it_asked(healing_rig: HealingRig) -> None:
+    pod, job_id = await healing_rig.finished()
+    await healing_rig.reports(pod, still_for=5 * MINUTE)
+    ask = healing_rig.github.job
+
+    async def dies(*_: Any, **__: Any) -> NoReturn:
+        raise RuntimeError("the process dies here")
+
+    async def before(request: httpx2.Request) -> None:
+        if request.method == "DELETE" and "/pods/" in request.url.path:
+            healing_rig.at_github(job_id, "in_progress", runner_of(pod))
+            healing_rig.github.job = dies  # the next question is the one after the deed
+
+    healing_rig.wire.before = before
+    await healing_rig.heal()
+    assert not await healing_rig.there(pod)
+    healing_rig.wire.before = None
+    healing_rig.github.job = ask
+    assert await healing_rig.ledger.kills.newest() == []
+
+    healing_rig.start()
+    await healing_rig.heal()
+    assert [row.kill_key for row in await healing_rig.ledger.kills.newest()] == [pod.metadata.uid]
+    assert healing_rig.counted("paddock_live_kills_total", path="reap") == 1
+    healing_rig.start()
 
 
 @pytest.mark.parametrize(

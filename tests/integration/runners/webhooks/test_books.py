@@ -14,9 +14,9 @@ from paddock.base.secrets import Secret
 from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.identity import NotAllowed, PodIdentity, Principal, Unauthenticated, Unreachable
-from paddock.runners.http.internal import internal_routes
+from paddock.runners.http.internal import LARGEST_RETIREMENT, internal_routes
 from paddock.runners.http.retirement_client import HttpRetirementApi
-from paddock.runners.ledger import Outcome, Pod
+from paddock.runners.ledger import GivenUp, Outcome, Pod
 from paddock.runners.pools.retirement import LedgerRetirementApi, RetirementApi, RetirementUnavailableError
 from paddock.simulator.transport import InProcessTransport
 
@@ -295,6 +295,47 @@ async def test_the_load_of_a_pool_is_told_and_zeros_for_one_nobody_knows(
     assert (await retirement.signals("nobody")).claimed == 0
 
 
+def _given_up(bench: Bench, number: int) -> GivenUp:
+    return GivenUp(
+        key=f"uid-{number}",
+        at=bench.clock.now(),
+        path="force",
+        pod_uid=f"uid-{number}",
+        pod_name=f"runner-{number}",
+        account="acme",
+        machine="blue-1",
+        why="machine default/blue-1 was deleted, and the annotation tuist.dev/force is set",
+    )
+
+
+async def test_jobs_that_the_operator_ended_are_written_down_once(bench: Bench, retirement: RetirementApi):
+    ended = [_given_up(bench, number) for number in range(LARGEST_RETIREMENT + 3)]
+    await retirement.killed(ended)
+    await retirement.killed(ended[:2])
+    rows = await bench.ledger.kills.newest(1000)
+    assert {row.kill_key for row in rows} == {one.key for one in ended}
+    row = next(row for row in rows if row.kill_key == "uid-1")
+    assert (row.path, row.pod_name, row.account, row.machine, row.why, row.at) == (
+        "force",
+        "runner-1",
+        "acme",
+        "blue-1",
+        ended[1].why,
+        ended[1].at,
+    )
+
+
+async def test_only_the_operator_tells_of_jobs_that_it_ended_and_of_no_other_way(bench: Bench, office: Office):
+    told = {"key": "uid-1", "at": "2026-06-01T12:00:00Z", "path": "force", "why": "because"}
+    for token in (None, "somebody", "person", "pod-1"):
+        assert (await office.post("/pods/killed", {"jobs": [told]}, token)).status_code in (401, 403)
+    wrong = await office.post("/pods/killed", {"jobs": [{**told, "path": "reap"}]})
+    assert wrong.status_code == 400, "healing is dispatch's own"
+    assert await bench.ledger.kills.newest() == []
+    assert (await office.post("/pods/killed", {"jobs": [told]})).status_code == 204
+    assert [row.kill_key for row in await bench.ledger.kills.newest()] == ["uid-1"]
+
+
 async def test_while_the_database_is_away_nothing_is_known(bench: Bench, retirement: RetirementApi, monkeypatch):
     from paddock.runners.ledger import LedgerUnavailableError
 
@@ -305,12 +346,14 @@ async def test_while_the_database_is_away_nothing_is_known(bench: Bench, retirem
         (bench.ledger.signals, "of_pool"),
         (bench.ledger.fences, "raise_fence"),
         (bench.ledger.recovery, "pod_stopped"),
+        (bench.ledger.kills, "record"),
     ):
         monkeypatch.setattr(part, name, away)
     for ask in (
         retirement.signals("mac-m4"),
         retirement.retire([pod(1)], why="scale down"),
         retirement.stopped(pod(1), bench.clock.now(), why="ended"),
+        retirement.killed([_given_up(bench, 1)]),
     ):
         with pytest.raises(RetirementUnavailableError):
             await ask

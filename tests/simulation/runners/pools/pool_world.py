@@ -47,8 +47,8 @@ from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.immortal_pods import ImmortalPods
 from paddock.runners.healing.service_accounts import OrphanServiceAccounts
 from paddock.runners.healing.worker import Healed
+from paddock.runners.ledger import GivenUp, PoolSignals
 from paddock.runners.ledger import Pod as PodRef
-from paddock.runners.ledger import PoolSignals
 from paddock.runners.pools.controller import PoolCaches, PoolContext, PoolReconciler, between_looks, its_pool
 from paddock.runners.pools.retirement import RetirementUnavailableError
 from paddock.runners.pools.settings import PoolSettings
@@ -96,6 +96,9 @@ class StubBooks:
 
     async def at_work(self, pod_uids: Sequence[str]) -> Mapping[str, str]:
         raise AssertionError("the pool controller does not ask who works")
+
+    async def killed(self, kills: Sequence[GivenUp]) -> None:
+        raise AssertionError("the pool controller ends no job")
 
     async def retire(self, pods: Sequence[PodRef], *, why: str) -> frozenset[str]:
         assert why

@@ -1,17 +1,19 @@
 """The end of a machine: its host is given back, everything that was made for it is removed, the finalizer goes last."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
 
 from paddock.clients.scaleway import Gone
-from paddock.hosts.api import FINALIZER, ScalewayAppleSiliconMachine
+from paddock.hosts.api import FINALIZER, EndedJob, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.controllers.context import ReconcileContext, ready
 from paddock.hosts.controllers.disruption import DisruptionGate
 from paddock.hosts.controllers.machine.order import Order
 from paddock.hosts.controllers.release import record_release
 from paddock.hosts.delete import Ending, HostUnknown, RecordRelease, SkipRelease, ending, gives_back, may_end_jobs
-from paddock.hosts.disruption import Clear
+from paddock.hosts.disruption import Clear, WorkLedgerAwayError
+from paddock.hosts.ended_jobs import ended_jobs, with_ended_jobs
 from paddock.hosts.health_check import was_given_up
 from paddock.hosts.verify import server_zone
 from paddock.kube.builtin import Node
@@ -21,6 +23,7 @@ from paddock.kube.errors import NotFoundError
 
 __all__ = ["DeleteMachine"]
 
+Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
 _WHEN_UNKNOWN = 30.0
 
@@ -57,6 +60,8 @@ class DeleteMachine:
             if isinstance(gated, RequeueAfter):
                 return gated
             machine, clear = gated
+        # Only for dispatch are they kept: without one nobody counts but this process.
+        ended = ended_jobs(clear, machine, now) if context.work is not None else ()
         match decided:
             case RecordRelease(policy, prefix):
                 assert host is not None
@@ -73,6 +78,7 @@ class DeleteMachine:
                     message=f"machine {machine.metadata.namespace}/{machine.metadata.name} was deleted"
                     + (" because no tier helped its host" if given_up else ""),
                     cloud_name=machine.status.ordering if only_ordered else machine.metadata.name,
+                    ended=ended,
                 )
                 if given_up:
                     # As where the operator gives it back itself. Died before: a life is not counted, which costs one more try.
@@ -88,12 +94,30 @@ class DeleteMachine:
                 context.say(machine, "Warning", reason, message)
             case None:
                 pass
+        if not isinstance(decided, RecordRelease):
+            await self._write_down(machine, host, ended)
         self._gate.ended(machine, clear)
         await self._clean(machine, decided)
         machine = await context.again(machine)
         left = [finalizer for finalizer in machine.metadata.finalizers if finalizer != FINALIZER]
         await context.patch(machine, {"metadata": {"finalizers": left}})
         return Done()
+
+    async def _write_down(self, machine: Machine, host: Host | None, ended: Sequence[EndedJob]) -> None:
+        """Jobs that end with a Node whose host is not given back, before they do: died after it, they are found by their keys."""
+        if not ended:
+            return
+        if host is not None:
+            if added := with_ended_jobs(host, ended):
+                await self._context.patch_host(host, added)
+            return
+        assert self._context.work is not None
+        try:
+            await self._context.work.ended(ended)
+        except WorkLedgerAwayError as error:
+            # Nothing of ours outlives the machine that could keep them, and whoever forced its end does not wait for a count.
+            message = f"what ends with it is in no ledger, because dispatch could not be asked: {error}"
+            self._context.say(machine, "Warning", "JobsKilled", message)
 
     async def _gone(self, machine: Machine) -> bool:
         status = machine.status
