@@ -41,7 +41,10 @@ Machine = ScalewayAppleSiliconMachine
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The summary bar. None where the ledger cannot be asked. `held` waits for an approval, `unserved` for a pool."""
+    """The summary bar. None where the ledger cannot be asked. `held` waits for an approval, `unserved` for a pool.
+
+    Of the jobs that wait `dispatchable` may run now; the oldest of them may have been allowed to this very moment, and has 0 seconds.
+    """
 
     oldest_dispatchable_seconds: float | None
     waiting: int | None
@@ -55,6 +58,7 @@ class Numbers:
     live_jobs_killed: int | None
     held: int | None = None
     unserved: int | None = None
+    dispatchable: int | None = None
     unsure: int | None = None
     """Served by no pool, and perhaps meant for runners of others."""
 
@@ -112,6 +116,7 @@ def survey(
         live_jobs_killed=live_jobs_killed,
         held=summary.held if summary is not None else None,
         unserved=summary.unserved if summary is not None else None,
+        dispatchable=summary.dispatchable if summary is not None else None,
         unsure=summary.unsure if summary is not None else None,
     )
     found = [

@@ -211,6 +211,7 @@ async def test_looking_never_writes_and_is_cut_off(bench: Bench):
 async def test_no_statement_reads_the_history_from_end_to_end(bench: Bench):
     from paddock.runners.ledger import overview as o
     from paddock.runners.ledger.ended_jobs import NEWEST
+    from paddock.runners.ledger.waiting_load import WAITING
 
     await bench.accounts(ACME)
     await bench.ask(
@@ -228,6 +229,7 @@ async def test_no_statement_reads_the_history_from_end_to_end(bench: Bench):
     now = bench.clock.now()
     statements: list[tuple[Any, dict[str, Any]]] = [
         (o.SUMMARY, {"now": now}),
+        (WAITING, {"now": now}),
         (o.IN_LINE + o.WHY_IT_WAITS, {"now": now, "limit": 100, "deep": 100}),
         (o.THE_JOB + o.WHY_IT_WAITS, {"now": now, "job_id": 30_002, "deep": 100}),
         (o.RUNNING, {"limit": 100}),
@@ -360,7 +362,7 @@ async def test_while_the_ledger_is_away_people_are_asked_to_come_again(
     async def away() -> None:
         raise LedgerUnavailableError("the database went away")
 
-    monkeypatch.setattr(bench.ledger.overview, "summary", away)
+    monkeypatch.setattr(bench.ledger.overview, "summary_and_line", away)
     response = await client.get("strip")
     assert (response.status_code, response.headers["retry-after"]) == (503, "2")
 
