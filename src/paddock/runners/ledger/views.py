@@ -232,6 +232,13 @@ class FinishedJob(Struct, frozen=True, kw_only=True):
     last_lines: str | None = None
     platform: str = ""
     """Empty where only its end was heard."""
+    node_name: str | None = None
+    price: float | None = None
+    """What its Mac cost an hour then; None where that was not recorded."""
+    share: float | None = None
+    """Of a Mac, that a job of its pool has; with it come `mac_seconds` and `euros` (`JobCosts`). None where there was no Mac."""
+    mac_seconds: float | None = None
+    euros: float | None = None
 
 
 class Stage(Struct, frozen=True):

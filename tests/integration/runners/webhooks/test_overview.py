@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 
 from paddock.cli.doctor.waiting import job_checks
+from paddock.runners.http.job_costs import JobCosts
 from paddock.runners.http.readonly import readonly_routes
 from paddock.runners.ledger import Fence, LedgerUnavailableError, Pod
 from paddock.runners.ledger.queue_metrics import QueueCollector
@@ -249,7 +250,7 @@ async def test_no_statement_reads_the_history_from_end_to_end(bench: Bench):
 @pytest.fixture
 def client(bench: Bench) -> httpx2.AsyncClient:
     numbers = QueueCollector(bench.ledger, tuple, bench.clock).summary
-    transport = InProcessTransport(Starlette(routes=readonly_routes(bench.ledger, numbers)))
+    transport = InProcessTransport(Starlette(routes=readonly_routes(bench.ledger, numbers, JobCosts(bench.ledger, tuple))))
     return httpx2.AsyncClient(transport=transport, base_url="http://paddock/api/v1")
 
 
