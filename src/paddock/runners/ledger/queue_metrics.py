@@ -107,6 +107,13 @@ class QueueCollector(Collector):
             not_listed=await self._ledger.scale_sets.not_listed() if self._scale_sets() else [],
         )
 
+    async def of_pool(self, pool: str) -> PoolSignals:
+        """The pool's load of this moment, with the same wait."""
+        found, load = await self._ledger.signals.of_pools([pool])
+        self._timeout.look(load.line, self._clock.now())
+        waited = self._eligible(found[pool].oldest_dispatchable_seconds, pool)
+        return replace(found[pool], oldest_dispatchable_seconds=waited)
+
     def _eligible(self, waited: float, pool: str | None) -> float:
         """Of that wait what was not for the limit of its account."""
         return max(0.0, min(waited, self._timeout.longest(self._clock.now(), pool).total_seconds()))

@@ -142,7 +142,9 @@ class RunnerService:
             clock,
             scale_sets=lambda: any(pool.spec.job_source == "ScaleSet" for pool in self.pools.reader.list()),
         )
-        self.explainer = Explainer(ledger, self.dispatch.pods.reader, self.pools.reader, settings, clock)
+        self.explainer = Explainer(
+            ledger, self.queue.of_pool, self.dispatch.pods.reader, self.pools.reader, settings, clock
+        )
         self.costs = JobCosts(ledger, self.pools.reader.list)
         registry.register(self.queue)
         self.sources = SourceCollector(ledger, clock)

@@ -68,6 +68,7 @@ async def test_time_that_an_accounts_own_limit_cost_is_no_wait_of_a_job_that_may
     bench.clock.advance(20)
     assert (await bench.ledger.overview.summary()).oldest_dispatchable_seconds == pytest.approx(930, abs=1)
     assert (await queue.summary()).oldest_dispatchable_seconds == pytest.approx(20, abs=1)
+    assert (await queue.of_pool(POOL)).oldest_dispatchable_seconds == pytest.approx(20, abs=1), "so says why pool"
     registry = CollectorRegistry()
     registry.register(queue)
     waited = registry.get_sample_value("paddock_queue_oldest_dispatchable_seconds", {"pool": POOL})
@@ -250,7 +251,9 @@ async def test_no_statement_reads_the_history_from_end_to_end(bench: Bench):
 @pytest.fixture
 def client(bench: Bench) -> httpx2.AsyncClient:
     numbers = QueueCollector(bench.ledger, tuple, bench.clock).summary
-    transport = InProcessTransport(Starlette(routes=readonly_routes(bench.ledger, numbers, JobCosts(bench.ledger, tuple))))
+    transport = InProcessTransport(
+        Starlette(routes=readonly_routes(bench.ledger, numbers, JobCosts(bench.ledger, tuple)))
+    )
     return httpx2.AsyncClient(transport=transport, base_url="http://paddock/api/v1")
 
 
