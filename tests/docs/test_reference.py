@@ -64,7 +64,7 @@ def test_every_route_of_dispatch_is_listed_and_no_other():
     nothing: Any = SimpleNamespace(overview=None)
     routes: list[Route] = [
         *internal_routes(nothing, nothing, nothing, nothing, DispatchSettings()).all,
-        *readonly_routes(nothing, nothing),
+        *readonly_routes(nothing, nothing, nothing),
         *why_routes(nothing),
         leaks_route(nothing),
         concerns_route(nothing),

@@ -243,7 +243,8 @@ async def _halves_and_page(application: Application, api: ApiServer) -> tuple[AS
     if ledger is not None:
         await in_background(application, "page's ledger", lambda: ledger.run(live.touch))
     if runners is not None:
-        sampler = Sampler(runners.service.ledger, watched.complete, application.clock, who="paddock up")
+        service = runners.service
+        sampler = Sampler(service.ledger, watched.complete, service.queue.summary, application.clock, who="paddock up")
         await in_background(application, "sampler", sampler.run)
     await in_background(application, "live page", live.run)
     application.stack.callback(live.end)

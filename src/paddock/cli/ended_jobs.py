@@ -1,13 +1,10 @@
 """`paddock get jobs --ended`: jobs that ended, and what they come to by account or repository, with their cost.
 
-The ledger counts; the shares of a Mac and the prices are the cluster's. A job on a Mac costs its share of it, one of two
-places unless its pool shares no Mac, at the mean price of the fleet's Macs, for as long as its Pod was its account's. A job on
-Linux has no Mac, and no price that is known here.
+Dispatch counts, and says what it cost (`runners/http/job_costs.py`), the page's jobs as well: here it is printed.
 """
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,8 +26,6 @@ _DAY = timedelta(days=1)
 _LONGEST = timedelta(days=3650)
 _SHORTEST = timedelta(minutes=1)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_UNKNOWN_POOL = 0.5
-"""A pool that is gone is taken for one of two on a Mac."""
 
 
 class Span(click.ParamType):
@@ -92,32 +87,29 @@ def ended_kind(by: str | None, choice: Choice) -> Kind:
 def _jobs(choice: Choice) -> Callable[[Reached, str], Awaitable[Sequence[Row]]]:
     async def read(reached: Reached, _: str) -> Sequence[Row]:
         path = f"recent?limit={_MOST}" if choice == Choice() else f"ended/jobs?limit={_MOST}&{choice.query}"
-        ended, cost = await asyncio.gather(rows(reached, path, _SECONDS), _costs(reached))
-        shown: list[Row] = []
-        for job in ended:
-            seconds = job.get("pod_seconds")
-            of_mac = (
-                None if seconds is None else cost.mac_seconds(job.get("pool", ""), seconds, job.get("platform", ""))
-            )
-            shown.append({**job, "mac_minutes": _minutes(of_mac), "euros": cost.euros(of_mac)})
-        return shown
+        return [{**job, **_cost(job)} for job in await rows(reached, path, _SECONDS)]
 
     return read
 
 
 def _sums(by: str, choice: Choice) -> Callable[[Reached, str], Awaitable[Sequence[Row]]]:
     async def read(reached: Reached, _: str) -> Sequence[Row]:
-        answer, cost = await asyncio.gather(rows(reached, f"ended?by={by}&{choice.query}", _SECONDS), _costs(reached))
+        answer = await rows(reached, f"ended?by={by}&{choice.query}", _SECONDS)
         _say_how_far(answer, choice)
-        shown: list[Row] = []
-        for one in answer["sums"]:
-            held: Mapping[str, float] = one.pop("mac_pod_seconds")
-            of_macs = [part for pool, seconds in held.items() if (part := cost.mac_seconds(pool, seconds, "macos"))]
-            whole = sum(of_macs) if of_macs else None
-            shown.append({**one, "mac_minutes": _minutes(whole), "euros": cost.euros(whole)})
+        internal = ("mac_pod_seconds", "mac_pod_price")
+        shown: list[Row] = [
+            {**{name: value for name, value in one.items() if name not in internal}, **_cost(one)}
+            for one in answer["sums"]
+        ]
         return sorted(shown, key=lambda one: (-(one["mac_minutes"] or 0.0), -one["jobs"], one["name"]))
 
     return read
+
+
+def _cost(one: Row) -> Row:
+    """A dispatch of a release before says nothing of it."""
+    seconds = one.get("mac_seconds")
+    return {"mac_minutes": None if seconds is None else round(seconds / 60, 1), "euros": one.get("euros")}
 
 
 def _say_how_far(answer: Row, choice: Choice) -> None:
@@ -134,49 +126,12 @@ def _say_how_far(answer: Row, choice: Choice) -> None:
     elif kept is not None and kept > asked + _SHORTEST:
         told = f"the oldest job that the ledger keeps ended at {kept:%Y-%m-%d %H:%M} UTC; `--keep-jobs-days` of dispatch says how long it keeps them"
         say(f"paddock: {told}", err=True)
+    if unpriced := sum(one.get("unpriced", 0) for one in answer["sums"]):
+        told = f"of {unpriced} jobs the price of their Mac was not recorded: they are in MAC MIN and not in EUROS"
+        say(f"paddock: {told}", err=True)
     if answer.get("left_off"):
         told = f"only the {len(answer['sums'])} with most of the Macs' time are listed: --account or --repository names one"
         say(f"paddock: {told}", err=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Costs:
-    """Which share of a Mac a job of each pool has, and what a Mac costs an hour, where that is known."""
-
-    shares: Mapping[str, float]
-    an_hour: float | None
-
-    def mac_seconds(self, pool: str, seconds: float, platform: str) -> float | None:
-        """The share of a Mac, in seconds of a whole one; None where there was no Mac."""
-        share = 0.0 if platform == "linux" else self.shares.get(pool, _UNKNOWN_POOL)
-        return seconds * share if share else None
-
-    def euros(self, mac_seconds: float | None) -> float | None:
-        if mac_seconds is None or self.an_hour is None:
-            return None
-        return round(mac_seconds / 3600 * self.an_hour, 4)
-
-
-async def _costs(reached: Reached) -> _Costs:
-    from paddock.hosts.api import ScalewayAppleSiliconHost
-    from paddock.runners.api import RunnerPool
-
-    hosts, pools = await asyncio.gather(reached.client.list(ScalewayAppleSiliconHost), reached.client.list(RunnerPool))
-    prices = [price for host in hosts.items if (price := _price(host.status.price_per_hour))]
-    return _Costs(
-        {pool.metadata.name: pool.share_of_mac for pool in pools.items}, sum(prices) / len(prices) if prices else None
-    )
-
-
-def _price(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
-
-
-def _minutes(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds / 60, 1)
 
 
 def _lasted(name: str) -> Callable[[Row], str]:

@@ -199,7 +199,7 @@ def _numbers(numbers: "Numbers") -> list[str]:
     from paddock.base.explanation import span
 
     oldest = numbers.oldest_dispatchable_seconds
-    waited = "?" if oldest is None else span(timedelta(seconds=oldest)) if oldest else "none waits"
+    waited = "?" if oldest is None else span(timedelta(seconds=oldest)) if numbers.dispatchable else "none waits"
     shown = (
         ("oldest job that may run", waited),
         ("jobs waiting / withheld", f"{_known(numbers.waiting)} / {_known(numbers.withheld)}"),

@@ -42,7 +42,10 @@ Machine = ScalewayAppleSiliconMachine
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The summary bar. None where the ledger cannot be asked. `held` waits for an approval, `unserved` for a pool."""
+    """The summary bar. None where the ledger cannot be asked. `held` waits for an approval, `unserved` for a pool.
+
+    Of the jobs that wait `dispatchable` may run now; the oldest of them may have been allowed to this very moment, and has 0 seconds.
+    """
 
     oldest_dispatchable_seconds: float | None
     waiting: int | None
@@ -57,6 +60,7 @@ class Numbers:
     """Within a day, whoever ended them; those that a person, or a limit of a person's, gave up are counted, and are no problem."""
     held: int | None = None
     unserved: int | None = None
+    dispatchable: int | None = None
     unsure: int | None = None
     """Served by no pool, and perhaps meant for runners of others."""
 
@@ -112,6 +116,7 @@ def survey(
         live_jobs_killed=summary.killed_last_day if summary is not None else None,
         held=summary.held if summary is not None else None,
         unserved=summary.unserved if summary is not None else None,
+        dispatchable=summary.dispatchable if summary is not None else None,
         unsure=summary.unsure if summary is not None else None,
     )
     found = [

@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.conditions import get_condition
-from paddock.runners.api import OWNER_LABEL, RUNNER_LABEL, RunnerPool
+from paddock.runners.api import OWNER_LABEL, POOL_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.ledger.views import QueueSummary
 from paddock.runners.pools.capacity import free_places
 from paddock.runners.pools.nodes import unready_since
+from paddock.runners.pools.pod_predicates import terminal
 
 __all__ = ["IdleBesideJobs", "LostRunner", "idle_beside_jobs", "lost_runners"]
 
@@ -54,7 +55,7 @@ class LostRunner:
 
 
 def idle_beside_jobs(
-    pools: Sequence[RunnerPool], nodes: Sequence[Node], pods: Sequence[Pod], summary: QueueSummary
+    pools: Sequence[RunnerPool], nodes: Sequence[Node], pods: Sequence[Pod], summary: QueueSummary, now: datetime
 ) -> Iterable[IdleBesideJobs]:
     """The pools in which jobs wait longer than a hand-over takes although there is room for them, each with its cause."""
     for pool in pools:
@@ -62,7 +63,7 @@ def idle_beside_jobs(
         jobs, waited = summary.dispatchable_by_pool.get(name, 0), summary.oldest_by_pool.get(name, 0.0)
         if not jobs or waited <= _HANDED_OVER.total_seconds():
             continue
-        places = max(0, free_places(pool, nodes, pods) - _on_their_way(pool, pods))
+        places = free_places(pool, pools, nodes, pods, now)
         warm = pool.status.idle
         # As many Pods as there are jobs are starting: that is what can be done, and it takes as long as a VM boots.
         covered = jobs <= pool.status.starting and not warm
@@ -70,19 +71,10 @@ def idle_beside_jobs(
             yield IdleBesideJobs(name, timedelta(seconds=waited), jobs, warm, places, _cause(pool, pods))
 
 
-def _on_their_way(pool: RunnerPool, pods: Iterable[Pod]) -> int:
-    """Pods of the pool's that have no Node yet: each will take a place."""
-    prefix = f"{pool.metadata.name}-"
-    return sum(
-        not pod.spec.node_name and pod.metadata.deletion_timestamp is None and pod.metadata.name.startswith(prefix)
-        for pod in pods
-    )
-
-
 def _warm_of(pool: RunnerPool, pods: Sequence[Pod]) -> int | None:
     """How many Pods of the pool's live and have no job; None where none of its Pods is known, dead or alive."""
-    mine = [pod for pod in pods if pod.metadata.name.startswith(f"{pool.metadata.name}-")]
-    living = [pod for pod in mine if pod.status.phase not in ("Succeeded", "Failed")]
+    mine = [pod for pod in pods if pod.metadata.labels.get(POOL_LABEL) == pool.metadata.name]
+    living = [pod for pod in mine if not terminal(pod)]
     return sum(OWNER_LABEL not in pod.metadata.labels for pod in living) if mine else None
 
 

@@ -11,6 +11,7 @@ from paddock.clients.github import BudgetView
 from paddock.runners.http.readonly import JobPage, PodPage, job_page, log_of, pod_page
 from paddock.runners.http.why import Explainer
 from paddock.runners.ledger import Ledger, LedgerError
+from paddock.runners.ledger.views import FinishedJob
 from paddock.runners.processes.dispatch import RunnerService
 from paddock.views.problems.services import LINE, Unread
 from paddock.web.mac_past import MacPast, past_of, stays_of
@@ -69,11 +70,9 @@ class LedgerReader:
         stays = stays_of(stretches, now)
         return past_of(stretches, await states.ran_on(stays), await states.count_on(stays), now)
 
-    async def mac_of(self, pod_uid: str, at: datetime) -> tuple[str, float]:
-        """The Node that a Pod ran on, also when it is gone, and what its Mac cost an hour; empty and 0 where that is not known."""
-        states = self._service.ledger.mac_states
-        node = await states.node_of(pod_uid) or ""
-        return node, (await states.price_of(node, at) or 0.0) if node else 0.0
+    async def cost_of(self, job_id: int) -> FinishedJob | None:
+        """The job with the Node that it ran on and what it cost, as the command line lists it; None where it is not known."""
+        return await self._service.costs.of_job(job_id)
 
     def budgets(self) -> list[BudgetView]:
         return self._service.github.budgets()

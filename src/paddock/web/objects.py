@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from paddock.base.explanation import Explanation, ago, span
 from paddock.hosts.api import ScalewayAppleSiliconMachine
@@ -14,6 +14,7 @@ from paddock.runners.api import OWNER_LABEL, POOL_LABEL
 from paddock.runners.http.explain import why_pod, why_pool
 from paddock.runners.http.readonly import JobPage, PodPage
 from paddock.runners.ledger import LedgerError, Session
+from paddock.runners.ledger.views import FinishedJob
 from paddock.runners.pools.pod_predicates import os_of, warm
 from paddock.views.finding import find_mac, pods_on, works
 from paddock.web.actions import Verb, offered
@@ -26,7 +27,7 @@ from paddock.web.finding import (
     pods_of_pool,
 )
 from paddock.web.ledger_reader import LedgerReader
-from paddock.web.mac_past import MacPast, cost_of
+from paddock.web.mac_past import MacPast
 from paddock.web.page_data import PageData
 from paddock.web.phases import Phase, phases_of
 from paddock.web.timeline import TimelineEntry, of_conditions, of_events, of_transitions, timeline
@@ -332,10 +333,10 @@ async def _job(job_id: int, seen: PageData, ledger: LedgerReader) -> ObjectPage 
         if job.pod_name and job.pod_uid:
             there = find_pod(seen, job.pod_uid)
             related.append(Related("pod", job.pod_name, "" if there is not None else "gone"))
-        share = next((pool.share_of_mac for pool in seen.pools if pool.metadata.name == job.pool), 0.5)
-        node, cost = await _cost(page, job_id, share, ledger, seen.now)
-        related += [Related("machine", node)] if node else []
-        facts.append(("cost", cost))
+        priced = await _priced(job_id, ledger)
+        if priced is not None:
+            related += [Related("machine", priced.node_name)] if priced.node_name else []
+            facts.append(("cost", _cost(priced)))
     return ObjectPage(
         "job",
         str(job_id),
@@ -386,17 +387,16 @@ def _floor(deletable_at: datetime | None, now: datetime) -> str:
     return f"for {span(deletable_at - now)} more" if deletable_at > now else "over: it may be given back at any time"
 
 
-async def _cost(page: JobPage, job_id: int, share: float, ledger: LedgerReader, now: datetime) -> tuple[str, str]:
-    """The Node that a job ran on, and what it cost: its share of the Mac for as long as its runner was there."""
-    session = _session(page, job_id)
-    if session is None:
-        return "", ""
+async def _priced(job_id: int, ledger: LedgerReader) -> FinishedJob | None:
     try:
-        node, price = await ledger.mac_of(session.pod_uid, session.started_at)
+        return await ledger.cost_of(job_id)
     except LedgerError:
-        return "", ""  # the rest of the page says that the ledger is away
-    length = (session.ended_at or now) - session.started_at
-    if not price or not share:
-        return node, ""
-    part = "a Mac" if share == 1 else "one of the two places of a Mac"
-    return node, f"{cost_of(length, price * share):.3f} EUR: {span(length)} of {part} at {price:.2f} an hour"
+        return None  # the rest of the page says that the ledger is away
+
+
+def _cost(job: FinishedJob) -> str:
+    """What the job cost so far: its share of the Mac for as long as its runner was there."""
+    if job.euros is None or job.pod_seconds is None or job.price is None:
+        return ""
+    part = "a Mac" if job.share == 1 else "one of the two places of a Mac"
+    return f"{job.euros:.3f} EUR: {span(timedelta(seconds=job.pod_seconds))} of {part} at {job.price:.2f} an hour"

@@ -61,7 +61,9 @@ class ReadingPage:
             lambda: partial(front_parts, watched.seen(), runbooks.href), clock, f"{rng.getrandbits(32):08x}"
         )
         watched.on_change(self._live.touch)
-        self._sampler = Sampler(context.ledger, watched.complete, clock, who=f"dispatch {context.name}")
+        self._sampler = Sampler(
+            context.ledger, watched.complete, service.queue.summary, clock, who=f"dispatch {context.name}"
+        )
         pages = Pages(
             watched,
             self._live,

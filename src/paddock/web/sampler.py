@@ -7,7 +7,7 @@ a cache that is still filling, or a ledger that did not answer, would say that M
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -76,11 +76,22 @@ def _problem(problem: Problem) -> ProblemSeen:
 
 
 class Sampler:
-    """`look` gives this moment, or None while it is not complete; `who` is what restarts are told of."""
+    """`look` gives this moment, or None while it is not complete, `summary` the line as the page has it; `who` is what restarts
+    are told of.
+    """
 
-    def __init__(self, ledger: Ledger, look: Callable[[], PageData | None], clock: Clock, *, who: str) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        look: Callable[[], PageData | None],
+        summary: Callable[[], Awaitable[QueueSummary]],
+        clock: Clock,
+        *,
+        who: str,
+    ) -> None:
         self._ledger = ledger
         self._look = look
+        self._summary = summary
         self._clock = clock
         self._who = who
         self._told = False
@@ -111,7 +122,7 @@ class Sampler:
             if not mine:
                 self._written = None  # another writes, so that memory grows old
                 return False
-            summary = await ledger.overview.summary()
+            summary = await self._summary()
             # Thousands of objects are judged: in a thread, so that nobody's request waits for it.
             await self._write(seen.now, await asyncio.to_thread(judge, seen, summary))
         return True

@@ -84,7 +84,6 @@ async def story(bench: Bench, number: int) -> None:
     await ledger.heals.count_by_kind(long_ago)
     await ledger.limits.usage()
     await ledger.signals.of_pool(POOL)
-    await ledger.signals.line()
     await ledger.overview.summary()
     await ledger.overview.running()
     assert await ledger.overview.recent()

@@ -1,4 +1,4 @@
-"""`paddock get jobs --ended`: what is asked of the ledger, and what Mac-minutes and euros come of its answer."""
+"""`paddock get jobs --ended`: what is asked of the ledger, and how its answer is shown."""
 
 import json
 from datetime import timedelta
@@ -8,15 +8,17 @@ import pytest
 from unit.cli.scene import DONE_JOB, NOW, Scene
 
 from paddock.base.clock import rfc3339
-from paddock.runners.api import RunnerPool
 
 LONG_AGO = rfc3339(NOW - timedelta(days=400))
 
 
-def summed(name: str, held: dict[str, float], **results: int) -> dict[str, Any]:
+def summed(name: str, held: float | None = None, euros: float | None = None, **results: int) -> dict[str, Any]:
+    """As dispatch gives it: `held` are seconds of whole Macs."""
     times = {"waited_p50": 20.0, "waited_p95": 300.0, "ran_p50": 600.0, "ran_p95": 1800.0}
     jobs = sum(results.values())
-    return {"name": name, "jobs": jobs, "results": results, "since": rfc3339(NOW), "mac_pod_seconds": held, **times}
+    pods = {"mac_pod_seconds": {"macs": 2 * held}} if held else {"mac_pod_seconds": {}}
+    cost = {"mac_seconds": held, "euros": euros, "unpriced": 0, "mac_pod_price": {}}
+    return {"name": name, "jobs": jobs, "results": results, "since": rfc3339(NOW), **pods, **cost, **times}
 
 
 def answer(scene: Scene, *sums: dict[str, Any], counted: str = LONG_AGO, kept: str | None = LONG_AGO) -> None:
@@ -28,12 +30,11 @@ def lines(text: str) -> list[str]:
 
 
 def test_sums_have_results_waits_runs_mac_minutes_and_euros(scene: Scene):
-    change = {"spec": {"isolation": "exclusive"}}
     answer(
         scene,
-        summed("acme", {"macs": 5400.0}, success=1, failure=1, timed_out=1),
-        summed("bob", {"gone": 600.0}, success=1, cancelled=1, neutral=1),
-        summed("penguin", {}, success=2),
+        summed("acme", 2700.0, 0.2175, success=1, failure=1, timed_out=1),
+        summed("bob", 300.0, 0.0242, success=1, cancelled=1, neutral=1),
+        summed("penguin", success=2),
     )
     shown = lines(scene.type("get", "jobs", "--ended", "--by", "account").output)
     assert shown == [
@@ -42,12 +43,16 @@ def test_sums_have_results_waits_runs_mac_minutes_and_euros(scene: Scene):
         "bob 3 1 0 1 20 s 5 min 10 min 30 min 5.0 0.02",
         "penguin 2 2 0 0 20 s 5 min 10 min 30 min - -",
     ]
-    scene.cluster.ask(lambda client: client.merge_patch(RunnerPool, "macs", change, namespace="default"))
     text = scene.type("get", "jobs", "--ended", "--by", "account", "-o", "json").output
     whole = {one["name"]: (one["mac_minutes"], one["euros"]) for one in json.loads(text)["items"]}
-    assert whole == {"acme": (90.0, 0.435), "bob": (5.0, 0.0242), "penguin": (None, None)}, (
-        "a whole Mac costs a whole Mac"
-    )
+    assert whole == {"acme": (45.0, 0.2175), "bob": (5.0, 0.0242), "penguin": (None, None)}
+
+
+def test_jobs_whose_price_was_not_recorded_are_told_beside_the_table(scene: Scene):
+    answer(scene, {**summed("acme", 2700.0, 0.1, success=3), "unpriced": 2})
+    outcome = scene.type("get", "jobs", "--ended", "--by", "account", "-o", "json")
+    assert "of 2 jobs the price of their Mac was not recorded: they are in MAC MIN and not in EUROS" in outcome.stderr
+    assert json.loads(outcome.stdout)["items"]
 
 
 def test_what_is_asked_for_is_what_the_ledger_counts(scene: Scene):
@@ -69,27 +74,28 @@ def test_what_is_asked_for_is_what_the_ledger_counts(scene: Scene):
     ]
 
 
-def test_a_job_has_the_share_of_its_mac_and_on_linux_it_has_none(scene: Scene):
+def test_a_job_has_the_cost_that_dispatch_says_and_no_other(scene: Scene):
     done = scene.ledger.json["recent"][0]
-    on_linux = {**done, "job_id": 9, "pool": "penguins", "platform": "linux"}
-    scene.ledger.json["recent"] = [{**one, "pod_seconds": 3600.0} for one in (done, on_linux)]
+    on_linux = {**done, "job_id": 9, "pool": "penguins", "platform": "linux", "pod_seconds": 3600.0}
+    priced = {**done, "pod_seconds": 3600.0, "mac_seconds": 1800.0, "share": 0.5, "price": 0.11, "euros": 0.055}
+    scene.ledger.json["recent"] = [priced, on_linux]
     items = json.loads(scene.type("get", "jobs", "--ended", "-o", "json").output)["items"]
     costs = {one["job_id"]: (one["mac_minutes"], one["euros"]) for one in items}
-    assert costs == {DONE_JOB: (30.0, 0.145), 9: (None, None)}
+    assert costs == {DONE_JOB: (30.0, 0.055), 9: (None, None)}, "the Macs that are there now cost something else"
 
 
 def test_sums_that_reach_less_far_back_than_was_asked_say_so_beside_the_table(scene: Scene):
-    answer(scene, summed("acme", {}, success=1), kept="2099-01-01T00:00:00Z")
+    answer(scene, summed("acme", success=1), kept="2099-01-01T00:00:00Z")
     outcome = scene.type("get", "jobs", "--ended", "--by", "account", "-o", "json")
     assert "the oldest job that the ledger keeps ended at 2099-01-01 00:00 UTC" in outcome.stderr
     assert json.loads(outcome.stdout)["items"], "a script reads nothing of it"
-    answer(scene, summed("acme", {}, success=1), counted="2099-01-01T00:00:00Z")
+    answer(scene, summed("acme", success=1), counted="2099-01-01T00:00:00Z")
     outcome = scene.type("get", "jobs", "--ended", "--by", "account")
     assert "only those since 2099-01-01 00:00 UTC are counted: take a shorter --since" in outcome.stderr
 
 
 def test_names_that_the_ledger_left_off_are_told_beside_the_table(scene: Scene):
-    answer(scene, summed("acme", {}, success=1), summed("bolt", {}, success=1))
+    answer(scene, summed("acme", success=1), summed("bolt", success=1))
     scene.ledger.json["ended"]["left_off"] = True
     outcome = scene.type("get", "jobs", "--ended", "--by", "account", "-o", "json")
     assert "only the 2 with most of the Macs' time are listed: --account or --repository names one" in outcome.stderr

@@ -29,7 +29,7 @@ class TestStatus:
     def test_it_shows_the_numbers_of_both_halves(self, looked_at: Scene):
         shown = dict(line.strip().rsplit("  ", 1) for line in looked_at.type("status").output.splitlines()[2:10])
         assert {label.strip(): value.strip() for label, value in shown.items()} == {
-            "oldest job that may run": "none waits",
+            "oldest job that may run": "0 s",
             "jobs waiting / withheld": "1 / 2",
             "jobs running": "1",
             "Pods warm": "1",
@@ -46,6 +46,12 @@ class TestStatus:
         older = looked_at.type("status").output
         assert "jobs killed in 24 h      ?" in older, "a dispatch that writes none down is not one without any"
         assert "/metrics" not in looked_at.ledger.asked
+
+    def test_none_waits_where_no_job_may_run_and_not_where_one_may_since_this_moment(self, looked_at: Scene):
+        label = "  oldest job that may run  "
+        assert f"{label}0 s" in looked_at.type("status").output.splitlines()
+        looked_at.ledger.json["strip"] = looked_at.ledger.json["strip"] | {"dispatchable": 0}
+        assert f"{label}none waits" in looked_at.type("status").output.splitlines()
 
     def test_it_says_what_changed_in_the_last_hour(self, looked_at: Scene):
         said = looked_at.type("status").output.splitlines()[-1]

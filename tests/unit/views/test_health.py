@@ -12,6 +12,7 @@ from paddock.kube.objects import Condition, ObjectMeta
 from paddock.runners.api import (
     FLEET_LABEL,
     OWNER_LABEL,
+    POOL_LABEL,
     RUNNER_LABEL,
     VM_RESOURCE,
     RunnerPool,
@@ -29,16 +30,18 @@ def said(reason: str, message: str = "", *, status: str = "False", since: Any = 
     return (Condition(type="Ready", status=status, reason=reason, message=message, last_transition_time=since),)
 
 
-def pool(*, idle: int = 0, conditions: tuple[Condition, ...] = ()) -> RunnerPool:
-    spec = RunnerPoolSpec(image="i", fleet_selector="blue", dispatch_label="mac", runner_labels=("macOS",))
+def pool(name: str = "macs", *, idle: int = 0, conditions: tuple[Condition, ...] = (), **spec: Any) -> RunnerPool:
+    given = RunnerPoolSpec(
+        **{"image": "i", "fleet_selector": "blue", "dispatch_label": "mac", "runner_labels": ("macOS",), **spec}
+    )
     return RunnerPool(
-        metadata=ObjectMeta(name="macs"), spec=spec, status=RunnerPoolStatus(idle=idle, conditions=conditions)
+        metadata=ObjectMeta(name=name), spec=given, status=RunnerPoolStatus(idle=idle, conditions=conditions)
     )
 
 
-def pod(name: str, **meta: Any) -> Pod:
+def pod(name: str, *, pool: str = "", **meta: Any) -> Pod:
     return Pod(
-        metadata=ObjectMeta(name=name, labels={RUNNER_LABEL: "true"}, **meta),
+        metadata=ObjectMeta(name=name, labels={RUNNER_LABEL: "true", POOL_LABEL: pool}, **meta),
         spec=PodSpec(),
         status=PodStatus(phase="Pending"),
     )
@@ -282,6 +285,35 @@ def test_a_hand_over_under_way_and_full_macs_are_no_idle_capacity():
     full = [busy("macs-1", "mac-1"), busy("macs-2", "mac-1")]
     assert look(pools=[pool()], nodes=macs, pods=full, summary=waiting(25.0)).ok
     assert look(pools=[pool()], nodes=[mac("mac-1", ready="Unknown")], summary=waiting(25.0)).ok
+
+
+def test_a_place_that_a_siblings_pod_is_on_its_way_to_is_not_free():
+    seen: dict[str, Any] = {"nodes": [mac("mac-1")], "summary": waiting(65.0, 1)}
+    alone = look(pools=[pool()], pods=[busy("large-1", "mac-1")], **seen)
+    (found,) = [one for one in alone.problems if one.about == "pool macs"]
+    assert "1 job that may run waits beside 1 free place on good Macs" in found.sentence
+    on_its_way = pod("large-2", pool="large", uid="2")
+    taken = [busy("large-1", "mac-1"), on_its_way]
+    assert abouts(look(pools=[pool(), pool("large")], pods=taken, **seen)) == ["queue"]
+    elsewhere = pool("large", fleet_selector="green")
+    assert "pool macs" in abouts(look(pools=[pool(), elsewhere], pods=taken, **seen)), "it waits for another Mac"
+
+
+def test_half_a_mac_is_no_place_for_a_pool_that_shares_none():
+    seen: dict[str, Any] = {"nodes": [mac("mac-1")], "summary": waiting(65.0, 1)}
+    exclusive = pool(isolation="exclusive")
+    assert abouts(look(pools=[exclusive], pods=[busy("other-1", "mac-1")], **seen)) == ["queue"]
+    assert "beside 1 free place on good Macs" in look(pools=[exclusive], **seen).problems[0].sentence
+
+
+def test_the_pods_of_a_pool_are_known_by_their_label_and_not_by_how_their_names_begin():
+    warm = pod("macs-large-1", pool="macs-large")
+    [found] = look(pools=[pool(idle=1)], pods=[warm], nodes=[], summary=waiting(25.0, 1)).problems
+    assert "has not looked since" not in found.sentence
+    stale = look(pools=[pool(idle=2)], pods=[warm, pod("x", pool="macs")], nodes=[], summary=waiting(25.0, 1))
+    assert (
+        "the pool counts 2 warm Pods and has 1, because the operator has not looked since" in stale.problems[0].sentence
+    )
 
 
 def test_jobs_on_macs_that_were_wiped_are_not_shown_as_running_in_silence():

@@ -1,4 +1,4 @@
-"""`/api/v1/ended`: what the jobs that ended come to, by account or repository; `/api/v1/ended/jobs`: those jobs themselves.
+"""`/api/v1/ended`: what the jobs that ended come to and cost, by account or repository; `/api/v1/ended/jobs`: those jobs themselves.
 
 It shows names of repositories of every account: serve it where only operators can reach it.
 """
@@ -13,8 +13,9 @@ from starlette.routing import Route
 
 from paddock.base.clock import Clock
 from paddock.base.http_requests import Handler, RefusedError, answer, guarded, number_of, refusal
+from paddock.runners.http.job_costs import JobCosts
 from paddock.runners.http.readonly import PREFIX
-from paddock.runners.ledger import Ledger, LedgerError
+from paddock.runners.ledger import LedgerError
 from paddock.runners.ledger.ended_jobs import By, Selection, TooLongError
 from paddock.runners.ledger.overview import LARGEST_PAGE
 
@@ -28,7 +29,7 @@ _REPOSITORY: Final = re.compile(r"[A-Za-z0-9_-]{1,100}/[A-Za-z0-9._-]{1,100}")
 _BY: Final[dict[str, By]] = {"account": "account", "repository": "repository"}
 
 
-def ended_routes(ledger: Ledger, clock: Clock) -> list[Route]:
+def ended_routes(costs: JobCosts, clock: Clock) -> list[Route]:
     """Both; `?window=` is in seconds, a day unless told. 400 names the parameter, also where the time was too long to be read."""
 
     def chosen(request: Request) -> Selection:
@@ -43,11 +44,11 @@ def ended_routes(ledger: Ledger, clock: Clock) -> list[Route]:
         by = _BY.get(text := request.query_params.get("by", "account"))
         if by is None:
             return refusal(400, "bad_field", f"by is {text[:40]!r}: say account or repository", field="by")
-        return answer(await ledger.ended_jobs.sums(by, chosen(request)))
+        return answer(await costs.sums(by, chosen(request)))
 
     async def jobs(request: Request) -> Response:
         limit = number_of(request, "limit", 100, 1, LARGEST_PAGE)
-        return answer(await ledger.ended_jobs.newest(chosen(request), limit))
+        return answer(await costs.newest(chosen(request), limit))
 
     handlers: dict[str, Handler] = {"/ended": _in_time(sums), "/ended/jobs": _in_time(jobs)}
     return [Route(PREFIX + path, guarded(handler, LedgerError), methods=["GET"]) for path, handler in handlers.items()]

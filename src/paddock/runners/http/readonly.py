@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from paddock.base.http_requests import Handler, answer, guarded, number_of, refusal
 from paddock.base.readable import readable, selected
+from paddock.runners.http.job_costs import JobCosts
 from paddock.runners.ledger import Completion, Fence, HeldPod, Job, Ledger, LedgerError, Session, Transition
 from paddock.runners.ledger.overview import LARGEST_PAGE
 from paddock.runners.ledger.views import QueueSummary, WaitingJob
@@ -78,8 +79,8 @@ async def log_of(ledger: Ledger, uid: str) -> str | None:
     return None if log is None else readable(b"".join(piece.content for piece in log.pieces))
 
 
-def readonly_routes(ledger: Ledger, numbers: Callable[[], Awaitable[QueueSummary]]) -> list[Route]:
-    """The routes; `numbers` gives the summary. 400 names the parameter, 404 what is not known; 503 with Retry-After while the ledger is away."""
+def readonly_routes(ledger: Ledger, numbers: Callable[[], Awaitable[QueueSummary]], costs: JobCosts) -> list[Route]:
+    """The routes; `numbers` gives the summary, `costs` the jobs that ended. 400 names the parameter, 404 what is not known; 503 with Retry-After while the ledger is away."""
     overview = ledger.overview
 
     async def summary(_: Request) -> Response:
@@ -92,7 +93,7 @@ def readonly_routes(ledger: Ledger, numbers: Callable[[], Awaitable[QueueSummary
         return answer(await overview.running(number_of(request, "limit", 100, 1, LARGEST_PAGE)))
 
     async def recent(request: Request) -> Response:
-        return answer(await overview.recent(number_of(request, "limit", 100, 1, LARGEST_PAGE)))
+        return answer(await costs.recent(number_of(request, "limit", 100, 1, LARGEST_PAGE)))
 
     async def latency(request: Request) -> Response:
         window = timedelta(seconds=number_of(request, "window", 3600, 60, _LONGEST_WINDOW))

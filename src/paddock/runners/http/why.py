@@ -1,6 +1,6 @@
 """`/api/v1/why/...`: explanations that need the ledger and the cluster together, for page and command line."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,23 +16,25 @@ from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.http.explain import why_job, why_pod, why_pool
 from paddock.runners.http.readonly import PREFIX, job_page, pod_page
-from paddock.runners.ledger import Ledger, LedgerError
+from paddock.runners.ledger import Ledger, LedgerError, PoolSignals
 
 __all__ = ["Explainer", "why_routes"]
 
 
 class Explainer:
-    """Reads what an explanation needs. None where the ledger does not know the thing."""
+    """Reads what an explanation needs; `load` gives that of a pool as status has it. None where the ledger does not know the thing."""
 
     def __init__(
         self,
         ledger: Ledger,
+        load: Callable[[str], Awaitable[PoolSignals]],
         pods: CachedReader[Pod],
         pools: CachedReader[RunnerPool],
         settings: DispatchSettings,
         clock: Clock,
     ) -> None:
         self._ledger = ledger
+        self._load = load
         self._pods = pods
         self._pools = pools
         self._settings = settings
@@ -59,7 +61,7 @@ class Explainer:
         if pool is None:
             return None
         try:
-            signals = await self._ledger.signals.of_pool(name)
+            signals = await self._load(name)
             sources = [source for source in await self._ledger.scale_sets.views() if source.pool == name]
             unlisted = await self._ledger.scale_sets.not_listed() if pool.spec.job_source == "ScaleSet" else []
         except LedgerError:

@@ -8,7 +8,7 @@ that looks every few seconds remembers since when each account has had room, and
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from paddock.runners.ledger.signals import InLine
+from paddock.runners.ledger.waiting_load import InLine
 
 __all__ = ["EligibleWaits"]
 

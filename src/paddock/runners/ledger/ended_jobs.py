@@ -39,13 +39,18 @@ _SPANS: LiteralString = """
     CASE WHEN f.runner_name IS NOT NULL THEN
         greatest(0, extract(epoch FROM f.completed_at - coalesce(s.job_started_at, j.started_at)))::float8 END AS ran_seconds,
     CASE WHEN s.started_at IS NOT NULL THEN
-        greatest(0, extract(epoch FROM coalesce(s.ended_at, %(now)s) - s.started_at))::float8 END AS pod_seconds"""
+        greatest(0, extract(epoch FROM coalesce(s.ended_at, %(now)s) - s.started_at))::float8 END AS pod_seconds,
+    s.node_name, CASE WHEN m.until IS NULL OR m.until > s.started_at THEN nullif(m.price, 0) END AS price"""
 _JOINED: LiteralString = """
 LEFT JOIN LATERAL (SELECT repository, workflow_name, job_name, pool, platform, enqueued_at, started_at
                    FROM jobs WHERE jobs.job_id = f.job_id LIMIT 1) j ON true
-LEFT JOIN LATERAL (SELECT repository, pool, platform, started_at, ended_at, job_started_at, pod_name, last_lines
+LEFT JOIN LATERAL (SELECT repository, pool, platform, started_at, ended_at, job_started_at, pod_name, last_lines, node_name
                    FROM sessions WHERE sessions.account_id = f.account_id AND sessions.runner_name = f.runner_name
-                   LIMIT 1) s ON true"""
+                   LIMIT 1) s ON true
+LEFT JOIN LATERAL (SELECT price, until FROM mac_states
+                   WHERE mac_states.machine = s.node_name AND mac_states.machine <> ''
+                     AND mac_states.at < coalesce(s.ended_at, %(now)s)
+                   ORDER BY mac_states.at DESC LIMIT 1) m ON true"""
 _OF_ACCOUNT: LiteralString = """(%(account)s::text IS NULL OR f.account_id = ANY (ARRAY(
     SELECT account_id FROM accounts WHERE lower(login) = lower(%(account)s))))"""
 _OF_REPOSITORY: LiteralString = """(%(repository)s::text IS NULL
@@ -69,6 +74,15 @@ CHOSEN = (
     + _LISTED.format(ends="completions")
     + f"\nWHERE f.completed_at >= %(since)s AND {_OURS} AND {_OF_ACCOUNT} AND {_OF_REPOSITORY}"
     + "\nORDER BY f.completed_at DESC LIMIT %(limit)s"
+)
+OF_JOB = (
+    "-- priced_job: one job, running or ended, beside the Pod of the runner that has or had it\n"
+    """WITH asked AS (
+    SELECT job_id, coalesce(c.account_id, j.account_id) AS account_id, coalesce(c.conclusion, j.conclusion, '') AS conclusion,
+           coalesce(c.runner_name, j.runner_name) AS runner_name, coalesce(c.completed_at, %(now)s) AS completed_at
+    FROM (SELECT %(job_id)s::bigint AS job_id) a LEFT JOIN jobs j USING (job_id) LEFT JOIN completions c USING (job_id)
+)
+""" + _LISTED.format(ends="asked")
 )
 EDGE = """
 -- edge_of_ended: where so many ends are reached, if the time holds more; and the oldest end that is kept
@@ -94,12 +108,15 @@ SUMS = (
     SELECT name, jsonb_object_agg(conclusion, jobs) AS results
     FROM (SELECT name, conclusion, count(*) AS jobs FROM ended GROUP BY name, conclusion) each GROUP BY name
 ), held AS (
-    SELECT name, jsonb_object_agg(pool, seconds) AS mac_pod_seconds, sum(seconds) AS seconds
-    FROM (SELECT name, pool, sum(pod_seconds) AS seconds FROM ended
+    SELECT name, jsonb_object_agg(pool, seconds) AS mac_pod_seconds, sum(seconds) AS seconds,
+           jsonb_object_agg(pool, price) FILTER (WHERE price IS NOT NULL) AS mac_pod_price, sum(unpriced)::integer AS unpriced
+    FROM (SELECT name, pool, sum(pod_seconds) AS seconds, sum(pod_seconds / 3600 * price) AS price,
+                 count(*) FILTER (WHERE price IS NULL AND pod_seconds > 0) AS unpriced FROM ended
           WHERE platform = 'macos' AND pod_seconds IS NOT NULL GROUP BY name, pool) each GROUP BY name
 )
 SELECT name, jobs, results, since, waited_p50, waited_p95, ran_p50, ran_p95,
-       coalesce(mac_pod_seconds, '{{}}') AS mac_pod_seconds
+       coalesce(mac_pod_seconds, '{{}}') AS mac_pod_seconds, coalesce(mac_pod_price, '{{}}') AS mac_pod_price,
+       coalesce(unpriced, 0) AS unpriced
 FROM times JOIN results USING (name) LEFT JOIN held USING (name)
 ORDER BY coalesce(seconds, 0) DESC, jobs DESC, name LIMIT %(limit)s
 """
@@ -136,6 +153,13 @@ class EndedSum(Struct, frozen=True, kw_only=True):
     ran_p95: float | None
     mac_pod_seconds: dict[str, float]
     """How long Pods on Macs were theirs, by pool, which says what share of a Mac each had. Pods on Linux are not in it."""
+    mac_pod_price: dict[str, float] = {}
+    """What whole Macs cost for so long, by pool, as far as their price of then was recorded."""
+    unpriced: int = 0
+    """How many jobs on Macs that is not known of."""
+    mac_seconds: float | None = None
+    """Of those the shares, summed up by whoever knows the pools (`JobCosts`); None where there was no Mac."""
+    euros: float | None = None
 
 
 class EndedSums(Struct, frozen=True, kw_only=True):
@@ -158,7 +182,7 @@ class _Edge(Struct, frozen=True):
 
 
 class EndedJobs:
-    """Both raise TooLongError where SECONDS did not suffice."""
+    """`newest` and `sums` raise TooLongError where SECONDS did not suffice."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -170,6 +194,12 @@ class EndedJobs:
         params = {**_params(chosen), "now": self._clock.now(), "limit": limit}
         async with self._looking() as connection:
             return await fetch_all(connection, FinishedJob, CHOSEN, params)
+
+    async def of_job(self, job_id: int) -> FinishedJob | None:
+        """One job as if it ended now, if it has not; None where it is not known."""
+        params = {"job_id": job_id, "now": self._clock.now()}
+        async with self._database.looking() as connection:
+            return await fetch_one(connection, FinishedJob, OF_JOB, params)
 
     async def sums(self, by: By, chosen: Selection) -> EndedSums:
         """What the jobs of that selection come to, by account or by repository; who had most of the Macs comes first."""

@@ -119,14 +119,6 @@ LEFT JOIN sessions s ON s.node_name = n.name AND s.started_at >= n.since AND s.s
 LEFT JOIN completions c ON c.job_id = coalesce(s.executed_job_id, s.job_id)
 GROUP BY n.place ORDER BY n.place
 """
-NODE_OF = """
--- node_of_session
-SELECT node_name FROM sessions WHERE pod_uid = %s
-"""
-PRICE_OF = """
--- price_of_machine: of the Mac that it was on at that moment
-SELECT price FROM mac_states WHERE machine = %(machine)s AND at <= %(at)s AND (until IS NULL OR until > %(at)s) LIMIT 1
-"""
 FORGET = """
 -- forget_mac_states: stretches that ended long ago; a bounded bite of the oldest
 DELETE FROM mac_states WHERE (host, at) IN (SELECT host, at FROM mac_states WHERE until < %s ORDER BY until LIMIT %s)
@@ -186,13 +178,6 @@ class MacStates:
             return []
         async with self._database.connection() as connection:
             return await (await connection.execute(COUNT_ON, _columns(stays))).fetchall()
-
-    async def node_of(self, pod_uid: str) -> str | None:
-        return await self._database.value(NODE_OF, [pod_uid])
-
-    async def price_of(self, machine: str, at: datetime) -> float | None:
-        """What the Mac of that machine cost an hour then; None where that was not seen."""
-        return await self._database.value(PRICE_OF, {"machine": machine, "at": at})
 
     async def forget(self, before: datetime, *, limit: int = 10_000) -> int:
         """Drop stretches that ended before that; gives how many. Call again while it gives `limit`."""

@@ -7,8 +7,11 @@ history from end to end.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from paddock.base.clock import Clock
 from paddock.base.metrics import ALLOWED_KILLS
@@ -25,6 +28,7 @@ from paddock.runners.ledger.views import (
     WaitingJob,
     explain,
 )
+from paddock.runners.ledger.waiting_load import WaitingLoad, read_waiting_load
 
 __all__ = ["LARGEST_PAGE", "Overview"]
 
@@ -33,48 +37,12 @@ _SAMPLES = 10_000
 _STAGES = ("queued_to_claimed", "claimed_to_running", "running_to_started", "total")
 
 SUMMARY = """
--- summary: the same rule as the autoscaler's signals, over all pools
-WITH line AS (
-    SELECT j.account_id, j.platform, j.repository_id, j.repository, j.vcpus, j.memory_mb, j.enqueued_at,
-           coalesce(j.not_before > %(now)s, false) OR EXISTS (
-               SELECT FROM setbacks s WHERE s.account_id = j.account_id AND s.repository IN ('', j.repository)
-                                        AND s.not_before > %(now)s) AS rests
-    FROM jobs j WHERE j.status = 'queued' AND j.enqueued_at > %(now)s - interval '7 days'
-), repositories AS (
-    SELECT account_id, platform, repository_id, repository, count(*) FILTER (WHERE NOT rests) AS jobs,
-           count(*) FILTER (WHERE rests) AS resting, max(vcpus) AS vcpus, max(memory_mb) AS memory_mb,
-           min(enqueued_at) FILTER (WHERE NOT rests) AS oldest, min(enqueued_at) FILTER (WHERE rests) AS rested
-    FROM line GROUP BY account_id, platform, repository_id, repository
-), accounts_in_line AS (
-    SELECT r.account_id, r.platform, coalesce(sum(r.jobs) FILTER (WHERE is_ok), 0) AS all_jobs,
-           coalesce(sum(least(r.jobs, room.jobs)) FILTER (WHERE is_ok), 0) AS jobs,
-           coalesce(sum(r.resting) FILTER (WHERE is_ok), 0) AS resting,
-           coalesce(sum(r.jobs + r.resting) FILTER (WHERE NOT is_ok), 0) AS not_allowed, max(r.vcpus) AS vcpus,
-           max(r.memory_mb) AS memory_mb, min(r.oldest) FILTER (WHERE is_ok AND room.jobs IS DISTINCT FROM 0) AS oldest,
-           min(r.rested) FILTER (WHERE is_ok) AS rested
-    FROM repositories r CROSS JOIN LATERAL is_allowed(r.account_id, r.repository_id, r.repository) is_ok
-    LEFT JOIN LATERAL (SELECT greatest(0, least(own.vcpus / r.vcpus, own.memory_mb / r.memory_mb)) AS jobs
-                       FROM repository_room(r.account_id, r.repository_id, r.platform) own) room ON true
-    GROUP BY r.account_id, r.platform
-), room AS (
-    SELECT a.all_jobs, a.jobs, a.resting, a.not_allowed, a.oldest, a.rested, greatest(0, coalesce(least(
-               (l.vcpus - coalesce(used.vcpus, 0)) / a.vcpus,
-               (l.memory_mb - coalesce(used.memory_mb, 0)) / a.memory_mb), 0)) AS headroom
-    FROM accounts_in_line a LEFT JOIN limits l USING (account_id, platform)
-    LEFT JOIN LATERAL (SELECT sum(c.vcpus) AS vcpus, sum(c.memory_mb) AS memory_mb FROM claims c
-                       WHERE c.limit_id = l.limit_id) used ON true
-)
-SELECT coalesce(extract(epoch FROM %(now)s - min(oldest) FILTER (WHERE headroom > 0)), 0)::float8
-           AS oldest_dispatchable_seconds,
-       coalesce(sum(least(jobs, headroom)), 0)::integer AS dispatchable,
-       coalesce(sum(all_jobs - least(jobs, headroom)), 0)::integer AS withheld,
-       coalesce(sum(resting), 0)::integer AS resting,
-       (SELECT count(*) FROM claims WHERE state = 'claimed')::integer AS claimed,
+-- summary: all that is no part of the line
+SELECT (SELECT count(*) FROM claims WHERE state = 'claimed')::integer AS claimed,
        (SELECT count(*) FROM jobs WHERE status = 'running')::integer AS running,
        (SELECT count(*) FROM sessions WHERE ended_at IS NULL)::integer AS sessions_open,
        (SELECT count(*) FROM completions
         WHERE completed_at > %(now)s - interval '1 hour' AND conclusion <> 'elsewhere')::integer AS completed_last_hour,
-       coalesce(sum(not_allowed), 0)::integer AS not_allowed,
        (SELECT count(*) FROM jobs WHERE status = 'waiting')::integer AS held,
        (SELECT count(*) FROM jobs WHERE status = 'unserved' AND label <> '')::integer AS unserved,
        coalesce((SELECT changed_why FROM jobs WHERE status = 'unserved' AND label <> '' ORDER BY changed_at, job_id LIMIT 1), '')
@@ -83,14 +51,12 @@ SELECT coalesce(extract(epoch FROM %(now)s - min(oldest) FILTER (WHERE headroom 
        (SELECT count(*) FROM jobs WHERE status = 'unserved' AND label = '')::integer AS unsure,
        coalesce((SELECT changed_why FROM jobs WHERE status = 'unserved' AND label = '' ORDER BY changed_at, job_id LIMIT 1), '')
            AS unsure_why,
-       min(rested) AS resting_since,
        coalesce((SELECT s.why FROM setbacks s WHERE s.not_before > %(now)s ORDER BY s.not_before DESC LIMIT 1), '')
            AS resting_why,
        (SELECT count(*) FROM kills WHERE at > %(now)s - interval '1 day')::integer AS killed_last_day,
        (SELECT count(*) FROM kills WHERE at > %(now)s - interval '1 day' AND path = ANY(%(allowed)s))::integer
            AS forced_last_day,
        (SELECT min(at) FROM kills WHERE at > %(now)s - interval '1 day' AND NOT path = ANY(%(allowed)s)) AS killed_since
-FROM room
 """
 IN_LINE = """
 -- in_line: the jobs that have waited longest, and as many of those that are outside of the line
@@ -200,6 +166,23 @@ SELECT {columns(Session)} FROM sessions WHERE account_id = %s AND runner_name = 
 """
 
 
+class _BesideTheLine(Struct, frozen=True):
+    claimed: int
+    running: int
+    sessions_open: int
+    completed_last_hour: int
+    held: int
+    unserved: int
+    unserved_why: str
+    unserved_since: datetime | None
+    unsure: int
+    unsure_why: str
+    resting_why: str
+    killed_last_day: int
+    forced_last_day: int
+    killed_since: datetime | None
+
+
 class Overview:
     """`limit` is at most LARGEST_PAGE everywhere. LedgerUnavailableError also where an answer took too long."""
 
@@ -209,27 +192,51 @@ class Overview:
 
     async def summary(self) -> QueueSummary:
         """The state of everything in one line."""
-        async with self._looking() as connection:
-            params = {"now": self._clock.now(), "allowed": list(ALLOWED_KILLS)}
-            summary = await fetch_one(connection, QueueSummary, SUMMARY, params)
-        assert summary is not None  # aggregates without GROUP BY give one row
+        summary, _ = await self.summary_and_line()
         return summary
+
+    async def summary_and_line(self) -> tuple[QueueSummary, WaitingLoad]:
+        """The same beside the line that it sums up, both of one moment."""
+        now = self._clock.now()
+        async with self._database.looking(snapshot=True) as connection:
+            load = await read_waiting_load(connection, now)
+            asked = {"now": now, "allowed": list(ALLOWED_KILLS)}
+            beside = await fetch_one(connection, _BesideTheLine, SUMMARY, asked)
+        assert beside is not None  # a SELECT without FROM gives one row
+        total = load.total()
+        waiting = {pool: one for pool, one in load.pools.items() if one.dispatchable}
+        summary = QueueSummary(
+            **asdict(beside),
+            oldest_dispatchable_seconds=total.waited(now),
+            dispatchable=total.dispatchable,
+            withheld=total.withheld,
+            resting=total.resting,
+            resting_since=total.resting_since,
+            not_allowed=total.not_allowed,
+            dispatchable_by_pool={pool: one.dispatchable for pool, one in waiting.items()},
+            oldest_by_pool={pool: one.waited(now) for pool, one in waiting.items()},
+        )
+        return summary, load
 
     async def queue(self, limit: int = 100) -> list[WaitingJob]:
         """The jobs that have waited longest, each with the reason why it still waits."""
         now, limit = self._clock.now(), _page(limit)
-        async with self._looking() as connection:
+        async with self._database.looking(snapshot=True) as connection:
+            load = await read_waiting_load(connection, now)
             params = {"now": now, "limit": limit, "deep": limit}
             waiting = await fetch_all(connection, Waiting, IN_LINE + WHY_IT_WAITS, params)
-        return [explain(one, now, ranked_at_most=limit) for one in waiting]
+        return [explain(one, now, ranked_at_most=limit, dispatchable=load.dispatchable) for one in waiting]
 
     async def waiting(self, job_id: int) -> WaitingJob | None:
         """Why this job waits; None if it does not."""
         now = self._clock.now()
-        async with self._looking() as connection:
+        async with self._database.looking(snapshot=True) as connection:
             params = {"now": now, "job_id": job_id, "deep": LARGEST_PAGE}
             one = await fetch_one(connection, Waiting, THE_JOB + WHY_IT_WAITS, params)
-        return None if one is None else explain(one, now, ranked_at_most=LARGEST_PAGE)
+            if one is None:
+                return None
+            load = await read_waiting_load(connection, now)
+        return explain(one, now, ranked_at_most=LARGEST_PAGE, dispatchable=load.dispatchable)
 
     async def running(self, limit: int = 100) -> list[RunningJob]:
         """The jobs that run, longest first."""

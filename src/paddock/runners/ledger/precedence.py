@@ -13,7 +13,7 @@ from msgspec import Struct
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database, columns
 
-__all__ = ["LARGEST_WEIGHT", "PRIORITIES", "STEP_SECONDS", "Precedence", "PrecedenceList"]
+__all__ = ["LARGEST_WEIGHT", "PRIORITIES", "STEP_SECONDS", "Precedence", "PrecedenceList", "level_of"]
 
 LARGEST_WEIGHT: Final = 100
 PRIORITIES: Final = (-10, 10)
@@ -70,6 +70,12 @@ ALL = f"""
 -- precedence: each account before its repositories
 SELECT {columns(Precedence)} FROM precedence ORDER BY account_id, repository_id
 """
+
+
+def level_of(priority: int, since: datetime, now: datetime, top: int) -> int:
+    """The priority that counts now, as the function of that name in the database: with what age adds, up to the highest that waits."""
+    steps = max(0, int((now - since).total_seconds() // STEP_SECONDS))
+    return min(top, priority + steps)
 
 
 class PrecedenceList:

@@ -58,13 +58,13 @@ class QueueCollector(Collector):
     async def look(self) -> None:
         """Ask the ledger once."""
         try:
-            self.signals = {pool: await self._ledger.signals.of_pool(pool) for pool in self._pools()}
+            self.signals, load = await self._ledger.signals.of_pools(self._pools())
             self.backlog = await self._ledger.deliveries.backlog()
             lost = await self._ledger.deliveries.lost()
             self.lost_seconds = 0.0 if lost is None else max(0.0, (self._clock.now() - lost.since).total_seconds())
             self.unserved = await self._ledger.signals.unserved()
             self.unsure = await self._ledger.rerouting.unsure()
-            self._timeout.look(await self._ledger.signals.line(), self._clock.now())
+            self._timeout.look(load.line, self._clock.now())
             self._say_who_may_not(sum(signals.not_allowed for signals in self.signals.values()))
             self._say_what_limits_hold(sum(signals.withheld for signals in self.signals.values()))
         except LedgerError:
@@ -93,13 +93,13 @@ class QueueCollector(Collector):
 
     async def summary(self) -> QueueSummary:
         """The ledger's numbers of this moment; the wait of the oldest job counts from when its account had room."""
-        summary = await self._ledger.overview.summary()
-        waited = self._timeout.longest(self._clock.now()).total_seconds()
+        summary, load = await self._ledger.overview.summary_and_line()
+        now = self._clock.now()
+        self._timeout.look(load.line, now)
         return replace(
             summary,
-            oldest_dispatchable_seconds=min(summary.oldest_dispatchable_seconds, waited),
-            dispatchable_by_pool={pool: signals.queued for pool, signals in self.signals.items() if signals.queued},
-            oldest_by_pool={pool: self._oldest(pool) for pool, signals in self.signals.items() if signals.queued},
+            oldest_dispatchable_seconds=self._eligible(summary.oldest_dispatchable_seconds, None),
+            oldest_by_pool={pool: self._eligible(waited, pool) for pool, waited in summary.oldest_by_pool.items()},
             job_sources=await self._ledger.scale_sets.views(),
             undelivered=await self._ledger.deliveries.lost(),
             runner_troubles=await self._ledger.runner_troubles.now(),
@@ -107,9 +107,16 @@ class QueueCollector(Collector):
             not_listed=await self._ledger.scale_sets.not_listed() if self._scale_sets() else [],
         )
 
-    def _oldest(self, pool: str) -> float:
-        waited = self._timeout.longest(self._clock.now(), pool).total_seconds()
-        return min(self.signals[pool].oldest_dispatchable_seconds, waited)
+    async def of_pool(self, pool: str) -> PoolSignals:
+        """The pool's load of this moment, with the same wait."""
+        found, load = await self._ledger.signals.of_pools([pool])
+        self._timeout.look(load.line, self._clock.now())
+        waited = self._eligible(found[pool].oldest_dispatchable_seconds, pool)
+        return replace(found[pool], oldest_dispatchable_seconds=waited)
+
+    def _eligible(self, waited: float, pool: str | None) -> float:
+        """Of that wait what was not for the limit of its account."""
+        return max(0.0, min(waited, self._timeout.longest(self._clock.now(), pool).total_seconds()))
 
     def collect(self) -> Iterator[Metric]:
         oldest = GaugeMetricFamily(
@@ -134,7 +141,7 @@ class QueueCollector(Collector):
         )
         for pool, signals in sorted(self.signals.items()):
             too_old.add_metric([pool], signals.too_old)
-            oldest.add_metric([pool], self._oldest(pool))
+            oldest.add_metric([pool], self._eligible(signals.oldest_dispatchable_seconds, pool))
             jobs.add_metric([pool, "dispatchable"], signals.queued)
             jobs.add_metric([pool, "withheld"], signals.withheld)
             jobs.add_metric([pool, "not_allowed"], signals.not_allowed)

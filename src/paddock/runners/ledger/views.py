@@ -1,5 +1,6 @@
 """What people are shown of the ledger, and the one sentence that says why a job waits. Pure."""
 
+from collections.abc import Container
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -237,6 +238,13 @@ class FinishedJob(Struct, frozen=True, kw_only=True):
     last_lines: str | None = None
     platform: str = ""
     """Empty where only its end was heard."""
+    node_name: str | None = None
+    price: float | None = None
+    """What its Mac cost an hour then; None where that was not recorded."""
+    share: float | None = None
+    """Of a Mac, that a job of its pool has; with it come `mac_seconds` and `euros` (`JobCosts`). None where there was no Mac."""
+    mac_seconds: float | None = None
+    euros: float | None = None
 
 
 class Stage(Struct, frozen=True):
@@ -264,9 +272,12 @@ class AccountView(Struct, frozen=True, kw_only=True):
     """`allowed`, `denied`, `some` where only repositories of it are allowed, or empty: not on the list."""
 
 
-def explain(job: Waiting, now: datetime, *, ranked_at_most: int) -> WaitingJob:
-    """Why the job waits, by the rules of admission, the first that applies. `ranked_at_most` is how many were ranked."""
-    reason, why, until = _reason(job, now, ranked_at_most)
+def explain(job: Waiting, now: datetime, *, ranked_at_most: int, dispatchable: Container[int]) -> WaitingJob:
+    """Why the job waits, by the rules of admission, the first that applies.
+
+    `ranked_at_most` is how many were ranked, `dispatchable` the jobs that may run now, all of them together.
+    """
+    reason, why, until = _reason(job, now, ranked_at_most, may_run=job.job_id in dispatchable)
     if reason in ("in_line", "far_back", "behind_its_account") and (clause := _precedence(job, now)):
         why = f"{why.removesuffix('.')}; {clause}."
     return WaitingJob(
@@ -288,7 +299,7 @@ def explain(job: Waiting, now: datetime, *, ranked_at_most: int) -> WaitingJob:
     )
 
 
-def _reason(job: Waiting, now: datetime, ranked_at_most: int) -> tuple[Reason, str, datetime | None]:
+def _reason(job: Waiting, now: datetime, ranked_at_most: int, *, may_run: bool) -> tuple[Reason, str, datetime | None]:
     who = f"account {job.login}"
     if job.status == "waiting":
         why = f"GitHub holds it back since {rfc3339(job.changed_at)} until somebody approves its deployment: no runner can take it."
@@ -342,9 +353,18 @@ def _reason(job: Waiting, now: datetime, ranked_at_most: int) -> tuple[Reason, s
         return "repository_limit_reached", why, None
     if job.position is not None:
         place = "Next" if job.position == 1 else f"Number {job.position}"
-        return "in_line", f"{place} in line for pool {job.pool}, as soon as a Pod is free.", None
+        why = f"{place} in line for pool {job.pool}, as soon as a Pod is free"
+        rivals = f"; what the {who} may still hold goes to its jobs in other pools where a Pod of theirs asks first"
+        return "in_line", f"{why}{'' if may_run else rivals}.", None
     if job.ranked >= ranked_at_most:
         return "far_back", f"More than {ranked_at_most} jobs are before it in the line for pool {job.pool}.", None
+    if may_run:
+        # One that is larger stands before it, and is passed over once the first of its account are handed out.
+        return (
+            "in_line",
+            f"In line for pool {job.pool} behind earlier jobs of its account, as soon as Pods are free.",
+            None,
+        )
     why = f"What the {who} may still hold on {job.platform} goes to its earlier jobs."
     return "behind_its_account", why, None
 

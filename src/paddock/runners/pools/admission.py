@@ -17,7 +17,17 @@ from paddock.runners.api import POOL_LABEL, RunnerPool
 from paddock.runners.pools.nodes import closed, healthy, nodes_of, seatless, seats_of
 from paddock.runners.pools.pod_predicates import alive, seats_asked, starting, terminal, unschedulable
 
-__all__ = ["Admission", "Reservation", "admission", "fleet_of", "places", "refused", "share_a_fleet"]
+__all__ = [
+    "Admission",
+    "Reservation",
+    "admission",
+    "fleet_of",
+    "free_seats",
+    "places",
+    "refused",
+    "share_a_fleet",
+    "waiting_for_a_place",
+]
 
 _REFUSED_FOR: Final = timedelta(seconds=15)
 """The scheduler tries a Pod again at the latest ten seconds after something changed: a place that a Pod did not take for
@@ -144,14 +154,21 @@ def places(
     lost the race before: it has no right to a place that it does not take. One of this pool fits wherever a new one
     would, so it goes first.
     """
+    places = sum(left // pool.vm_seats for left in free_seats(serving, pods).values())
+    return places - len(reserved) - waiting_for_a_place(pool, pods, now)
+
+
+def free_seats(serving: Iterable[Node], pods: Iterable[Pod]) -> dict[str, int]:
+    """Of each Mac the VM seats that no runner Pod has."""
     free = {node.metadata.name: seats_of(node) or 0 for node in serving}
-    without, mine = refused(pods, now), pool.metadata.name
-    waiting = len(reserved)
     for pod in pods:
-        if terminal(pod):
-            continue
-        if not pod.spec.node_name:
-            waiting += alive(pod) and without.get(pod.metadata.uid, mine) == mine
-        elif pod.spec.node_name in free:
+        if pod.spec.node_name in free and not terminal(pod):
             free[pod.spec.node_name] -= max(1, seats_asked(pod))
-    return sum(max(0, left) // pool.vm_seats for left in free.values()) - waiting
+    return {name: max(0, left) for name, left in free.items()}
+
+
+def waiting_for_a_place(pool: RunnerPool, pods: Sequence[Pod], now: datetime) -> int:
+    """Pods that have no Node and take a place before a new one of this pool does."""
+    without, mine = refused(pods, now), pool.metadata.name
+    unplaced = (pod for pod in pods if not pod.spec.node_name and alive(pod))
+    return sum(without.get(pod.metadata.uid, mine) == mine for pod in unplaced)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, ClassVar
 
 from paddock.base.clock import Clock
@@ -11,8 +12,10 @@ from paddock.kube.errors import NotFoundError, UnknownKindError
 from paddock.kube.objects import KubeObject, Struct
 from paddock.kube.quantity import parse_quantity
 from paddock.kube.resource import Resource
-from paddock.runners.api import RunnerPool
+from paddock.runners.api import POOL_LABEL, RunnerPool
+from paddock.runners.pools.admission import free_seats, share_a_fleet, waiting_for_a_place
 from paddock.runners.pools.nodes import healthy, nodes_of, seats_of
+from paddock.runners.pools.pod_predicates import terminal
 from paddock.runners.pools.scaling import Capacity
 
 __all__ = [
@@ -62,16 +65,26 @@ def capacity_of(pool: RunnerPool, nodes: Iterable[Node]) -> Capacity:
     return Capacity(sum(_memory(node) for node in serving) * _USABLE // 100, "bytes")
 
 
-def free_places(pool: RunnerPool, nodes: Iterable[Node], pods: Iterable[Pod]) -> int:
-    """How many Pods of this pool its healthy Macs could hold beside those that live there, of whatever pool.
+def free_places(
+    pool: RunnerPool, pools: Iterable[RunnerPool], nodes: Iterable[Node], pods: Iterable[Pod], now: datetime
+) -> int:
+    """How many new Pods of this pool its healthy Macs could hold beside those that live there or wait for one, of whatever pool.
 
-    0 for Linux pools, whose Nodes others may use, too.
+    The seats are those that admission counts; the size of a Pod may leave fewer. 0 for Linux pools, whose Nodes others may
+    use, too.
     """
     if pool.spec.os != "darwin":
         return 0
-    living = Counter(pod.spec.node_name for pod in pods if pod.status.phase not in ("Succeeded", "Failed"))
-    fits = [(node.metadata.name, _fit(pool, node, seats_of(node) or 0)) for node in healthy_nodes(pool, nodes)]
-    return sum(max(0, fit - living[name]) for name, fit in fits)
+    fleet = {each.metadata.name for each in pools if share_a_fleet(each, pool)} | {pool.metadata.name}
+    serving, seen = healthy_nodes(pool, nodes), list(pods)
+    living, seats = Counter(pod.spec.node_name for pod in seen if not terminal(pod)), free_seats(serving, seen)
+    places = 0
+    for node in serving:
+        name = node.metadata.name
+        by_size = _fit(pool, node, seats_of(node) or 0) - living[name]
+        places += max(0, min(seats[name] // pool.vm_seats, by_size))
+    rivals = [pod for pod in seen if pod.metadata.labels.get(POOL_LABEL) in fleet]
+    return max(0, places - waiting_for_a_place(pool, rivals, now))
 
 
 def seats_taken(pool: RunnerPool, nodes: Iterable[Node]) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from paddock.base.clock import Clock
 from paddock.kube.builtin import Node, Pod
 from paddock.runners.api import RunnerPool
 from paddock.runners.pools.autoscaler import Outlook
@@ -45,11 +46,13 @@ class PoolCollector(Collector):
         nodes: Callable[[], Iterable[Node]],
         outlook: Callable[[RunnerPool], Outlook | None],
         pods: Callable[[], Iterable[Pod]],
+        clock: Clock,
         start_timeouts: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._pools = pools
         self._nodes = nodes
         self._pods = pods
+        self._clock = clock
         self._start_timeouts = start_timeouts
         self._outlook = outlook
 
@@ -70,12 +73,12 @@ class PoolCollector(Collector):
         for pool in pools:
             found.add_metric([pool.metadata.name], len(healthy_nodes(pool, nodes)))
         yield found
-        found, pods = (
-            _family("unused_places", "Warm Pods without a job, and places for Pods on good Macs that none has."),
-            list(self._pods()),
+        found = _family(
+            "unused_places", "Warm Pods without a job, and places on good Macs that no Pod has or waits for."
         )
+        pods, now = list(self._pods()), self._clock.now()
         for pool in pools:
-            found.add_metric([pool.metadata.name], pool.status.idle + free_places(pool, nodes, pods))
+            found.add_metric([pool.metadata.name], pool.status.idle + free_places(pool, pools, nodes, pods, now))
         yield found
         late = CounterMetricFamily(
             "paddock_runner_pool_start_timeouts", "Pods that did not start in time and were replaced.", labels=["pool"]

@@ -30,6 +30,7 @@ from paddock.runners.http.concerns import Concern, blind_concern, writes_concern
 from paddock.runners.http.ended import ended_routes
 from paddock.runners.http.history import history_route
 from paddock.runners.http.internal import internal_routes
+from paddock.runners.http.job_costs import JobCosts
 from paddock.runners.http.leaks import leaks_route
 from paddock.runners.http.readonly import readonly_routes
 from paddock.runners.http.rewind import rewind_route
@@ -131,7 +132,10 @@ class RunnerService:
             clock,
             scale_sets=lambda: any(pool.spec.job_source == "ScaleSet" for pool in self.pools.reader.list()),
         )
-        self.explainer = Explainer(ledger, self.dispatch.pods.reader, self.pools.reader, settings, clock)
+        self.explainer = Explainer(
+            ledger, self.queue.of_pool, self.dispatch.pods.reader, self.pools.reader, settings, clock
+        )
+        self.costs = JobCosts(ledger, self.pools.reader.list)
         registry.register(self.queue)
         self.sources = SourceCollector(ledger, clock)
         registry.register(self.sources)
@@ -152,12 +156,12 @@ class RunnerService:
         """What the operator asks, and nobody else may: where it has a listener of its own, it is served there alone."""
         self.routes: list[Route] = [*self.strangers, *self.operators]
         self.readable: list[Route] = [
-            *readonly_routes(ledger, self.queue.summary),
+            *readonly_routes(ledger, self.queue.summary, self.costs),
             *why_routes(self.explainer),
             leaks_route(self.healing.healer),
             rewind_route(ledger, clock),
             history_route(ledger, clock),
-            *ended_routes(ledger, clock),
+            *ended_routes(self.costs, clock),
             *accounts_routes(ledger, github, self.dispatch.tokens, settings),
         ]
         """What only operators may reach: it shows names of every account. `concerns` are served by the process, which has some before it has this."""

@@ -82,6 +82,7 @@ class RunnerOperator:
                 self.nodes.reader.list,
                 self.autoscaler.outlook,
                 self.pods.reader.list,
+                clock,
                 lambda: keeper.start_timeouts,
             )
         )

@@ -79,7 +79,7 @@ def of_capacity(
             ),
             runbook="PaddockJobSourceLost",
         )
-    for found in idle_beside_jobs(pools, nodes or (), pods, summary):
+    for found in idle_beside_jobs(pools, nodes or (), pods, summary, now):
         yield Problem(
             JOBS_WAIT if found.waited > _WAITS_TOO_LONG else POOL,
             f"pool {found.pool}",

@@ -16,9 +16,10 @@ def summary_bar(numbers: Numbers, *, runners: bool) -> Node:
     oldest = numbers.oldest_dispatchable_seconds
     cells: list[Node] = []
     if runners:
-        waits = "no job waits" if oldest == 0 else "longest wait of a job that may run now"
+        none = numbers.dispatchable == 0
+        waits = "no job waits" if none else "longest wait of a job that may run now"
         cells += [
-            _cell("oldest job", "none" if oldest == 0 else seconds(oldest), waits, bad=bool(oldest and oldest > _LONG)),
+            _cell("oldest job", "none" if none else seconds(oldest), waits, bad=bool(oldest and oldest > _LONG)),
             _cell("waiting", _number(numbers.waiting), f"and {_number(numbers.withheld)} held back by limits"),
             _cell("running", _number(numbers.running), "jobs"),
             _cell("warm", str(numbers.warm), "runners ready for a job"),

@@ -40,7 +40,8 @@ async def test_a_job_of_nobody_on_the_list_waits_and_says_which_command_would_al
     assert signals.oldest_dispatchable_seconds == 0
     summary = await bench.ledger.overview.summary()
     assert (summary.dispatchable, summary.withheld, summary.not_allowed) == (0, 0, 1)
-    assert [one.may_run for one in await bench.ledger.signals.line()] == [False]
+    _, load = await bench.ledger.signals.of_pools([])
+    assert [one.may_run for one in load.line] == [False]
 
 
 async def test_what_is_allowed_goes_at_once_and_listeners_are_told(bench: Bench):

@@ -8,18 +8,36 @@ import pytest
 from integration.runners.ledger.rig import ACME, BOLT, Bench, job
 from starlette.applications import Starlette
 
+from paddock.kube.objects import ObjectMeta
+from paddock.runners.api import RunnerPool, RunnerPoolSpec
 from paddock.runners.http.ended import ended_routes
+from paddock.runners.http.job_costs import JobCosts
 from paddock.runners.ledger import NewJob, ended_jobs
 from paddock.runners.ledger.ended_jobs import Selection
+from paddock.runners.ledger.mac_states import MacSeen
 from paddock.runners.ledger.samples import MINUTE, FleetNumbers, step_began
 from paddock.simulator.transport import InProcessTransport
 
 LINUX = "linux-small"
+NIGHT, DAY = 0.11, 0.29
+
+
+def the_pools() -> list[RunnerPool]:
+    """What is there: of the pool mac-exclusive each job has a whole Mac."""
+    how = {"image": "i", "fleet_selector": "f", "dispatch_label": "mac", "runner_labels": ("macOS",)}
+    return [
+        RunnerPool(metadata=ObjectMeta(name="mac-m4"), spec=RunnerPoolSpec(**how)),
+        RunnerPool(metadata=ObjectMeta(name="mac-exclusive"), spec=RunnerPoolSpec(**how, isolation="exclusive")),
+    ]
+
+
+def seen(host: str, machine: str, price: float, state: str = "ready") -> MacSeen:
+    return MacSeen(host=host, state=state, machine=machine, title=machine, zone="z", fleet="f", price=price)
 
 
 @pytest.fixture
 def client(bench: Bench) -> httpx2.AsyncClient:
-    transport = InProcessTransport(Starlette(routes=ended_routes(bench.ledger, bench.clock)))
+    transport = InProcessTransport(Starlette(routes=ended_routes(JobCosts(bench.ledger, the_pools), bench.clock)))
     return httpx2.AsyncClient(transport=transport, base_url="http://paddock/api/v1")
 
 
@@ -155,17 +173,101 @@ async def test_neither_reads_more_than_the_time_that_was_asked_for(bench: Bench)
         " repository, workflow_name, started_at, ended_at) SELECT job_id, job_id, job_id, 1, job_id, pool, platform, 6, 1,"
         " runner_name, repository, '', started_at, completed_at FROM jobs"
     )
-    for table in ("jobs", "completions", "sessions"):
+    await bench.ask("UPDATE sessions SET node_name = 'm-' || (generation %% 50) RETURNING 1", {})
+    await bench.ask(
+        "INSERT INTO mac_states SELECT 'h-' || n %% 50, t, t + interval '1 minute', 'ready', 'm-' || n %% 50, 'm', 'z', 'f', 0.29"
+        " FROM (SELECT n, %s - n * interval '1 minute' AS t FROM generate_series(1, 20000) n) old",
+        [bench.clock.now()],
+    )
+    for table in ("jobs", "completions", "sessions", "mac_states"):
         await bench.ask(f"ANALYZE {table}")  # type: ignore[arg-type]
     asked = {"now": bench.clock.now(), "limit": 1000, "since": bench.clock.now() - timedelta(seconds=1000)}
     for statement in (ended_jobs.BY_ACCOUNT, ended_jobs.BY_REPOSITORY, ended_jobs.CHOSEN):
         for of in ({"account": None, "repository": None}, {"account": "org1", "repository": "org1/none"}):
             plan = "\n".join(line for (line,) in await bench.ask("EXPLAIN ANALYZE " + statement, {**asked, **of}))
             assert "completions_by_age" in plan, plan
-            for table in ("completions", "jobs", "sessions"):
+            for table in ("completions", "jobs", "sessions", "mac_states"):
                 assert f"Seq Scan on {table}" not in plan, plan
     plan = await bench.ask("EXPLAIN " + ended_jobs.EDGE, {"since": asked["since"], "most": 10})
     assert "Seq Scan" not in "\n".join(line for (line,) in plan)
+
+
+async def a_priced_morning(bench: Bench) -> None:
+    """As `a_morning`: job 1 on a Mac of the night's price, 4 on one of the day's; of 2 the Node is known and no price."""
+    await bench.ledger.mac_states.observe(
+        bench.clock.now() - timedelta(hours=2),
+        [seen("h-1", "m-1", NIGHT), seen("h-2", "m-2", DAY), seen("h-3", "m-3", 0.0)],
+    )
+    await a_morning(bench)
+    await bench.ledger.mac_states.place({"uid-1": "m-1", "uid-2": "m-3", "uid-4": "m-2", "uid-3": "linux-node"})
+
+
+async def test_a_job_costs_its_share_of_its_own_mac_at_the_price_of_then(bench: Bench):
+    await a_priced_morning(bench)
+    # Since then its Mac has got another price, and another Mac the name of its machine.
+    now_there = [seen("h-1", "", 9.0), seen("h-9", "m-1", 9.0), seen("h-2", "m-2", DAY)]
+    await bench.ledger.mac_states.observe(bench.clock.now(), now_there)
+    costs = JobCosts(bench.ledger, the_pools)
+    found = {one.job_id: one for one in await costs.newest(day(bench), 100)}
+    assert (found[1].share, found[1].mac_seconds, found[1].price) == (0.5, pytest.approx(55), NIGHT)
+    assert found[1].euros == pytest.approx(110 / 3600 * 0.5 * NIGHT, abs=1e-4)
+    assert (found[4].share, found[4].euros) == (1.0, pytest.approx(1010 / 3600 * DAY, abs=1e-4)), "a whole Mac"
+    assert (found[2].mac_seconds, found[2].euros) == (pytest.approx(155), None), "no price was recorded"
+    assert (found[3].mac_seconds, found[3].euros) == (None, None), "Linux is no Mac"
+    assert (found[5].mac_seconds, found[5].euros) == (None, None), "no runner took it up"
+
+
+async def test_one_job_has_one_cost_whoever_asks(bench: Bench, client: httpx2.AsyncClient):
+    await a_priced_morning(bench)
+    costs = JobCosts(bench.ledger, the_pools)
+    listed = {one.job_id: one for one in await costs.recent(100)}
+    over_http = {one["job_id"]: one for one in (await client.get("ended/jobs")).json()}
+    for job_id, one in listed.items():
+        alone = await costs.of_job(job_id)
+        assert alone == one
+        assert (over_http[job_id].get("euros"), over_http[job_id].get("mac_seconds")) == (one.euros, one.mac_seconds)
+    assert await costs.of_job(99) is None
+    by_account = (await costs.sums("account", day(bench))).sums
+    assert {one.name: one.euros for one in by_account} == {
+        "org1": pytest.approx(listed[1].euros, abs=1e-4),
+        "org2": pytest.approx(listed[4].euros, abs=1e-4),
+    }
+    assert {one.name: (round(one.mac_seconds or 0), one.unpriced) for one in by_account} == {
+        "org1": (210, 1),
+        "org2": (1010, 0),
+    }
+
+
+async def test_a_job_that_runs_has_cost_what_its_pod_has_cost_so_far(bench: Bench):
+    await bench.accounts(ACME)
+    await bench.ledger.mac_states.observe(bench.clock.now() - timedelta(hours=1), [seen("h-1", "m-1", DAY)])
+    costs, one = JobCosts(bench.ledger, the_pools), now(bench, 1)
+    await bench.queue(one)
+    waiting = await costs.of_job(1)
+    assert waiting is not None
+    assert (waiting.euros, waiting.mac_seconds) == (None, None)
+    await bench.running(1)
+    await bench.ledger.mac_states.place({"uid-1": "m-1"})
+    await bench.started(one, 1)
+    bench.clock.advance(3600)
+    runs = await costs.of_job(1)
+    assert runs is not None
+    assert (runs.node_name, runs.euros) == ("m-1", pytest.approx(DAY / 2, abs=1e-4))
+
+
+async def test_a_mac_that_was_first_seen_while_its_job_ran_has_that_price(bench: Bench):
+    await bench.accounts(ACME)
+    one = now(bench, 1)
+    await bench.queue(one)
+    await bench.running(1)
+    await bench.started(one, 1)
+    bench.clock.advance(60)
+    await bench.ledger.mac_states.observe(bench.clock.now(), [seen("h-1", "m-1", DAY, "busy")])
+    await bench.ledger.mac_states.place({"uid-1": "m-1"})
+    bench.clock.advance(60)
+    found = await JobCosts(bench.ledger, the_pools).of_job(1)
+    assert found is not None
+    assert found.price == DAY
 
 
 async def test_over_http_they_are_json_and_a_bad_value_is_named(bench: Bench, client: httpx2.AsyncClient):

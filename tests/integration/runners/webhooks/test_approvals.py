@@ -20,7 +20,8 @@ async def test_a_job_that_waits_for_approval_is_known_and_handed_to_nobody(bench
     assert (signals.queued, signals.withheld, signals.oldest_dispatchable_seconds) == (0, 0, 0.0)
     summary = await bench.ledger.overview.summary()
     assert (summary.held, summary.dispatchable, summary.withheld, summary.resting) == (1, 0, 0, 0)
-    assert await bench.ledger.signals.line() == []
+    _, load = await bench.ledger.signals.of_pools([])
+    assert load.line == []
 
 
 async def test_a_job_that_waits_for_approval_says_so(bench: Bench):

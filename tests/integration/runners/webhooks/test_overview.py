@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 
 from paddock.cli.doctor.waiting import job_checks
+from paddock.runners.http.job_costs import JobCosts
 from paddock.runners.http.readonly import readonly_routes
 from paddock.runners.ledger import Fence, LedgerUnavailableError, Pod
 from paddock.runners.ledger.queue_metrics import QueueCollector
@@ -67,6 +68,7 @@ async def test_time_that_an_accounts_own_limit_cost_is_no_wait_of_a_job_that_may
     bench.clock.advance(20)
     assert (await bench.ledger.overview.summary()).oldest_dispatchable_seconds == pytest.approx(930, abs=1)
     assert (await queue.summary()).oldest_dispatchable_seconds == pytest.approx(20, abs=1)
+    assert (await queue.of_pool(POOL)).oldest_dispatchable_seconds == pytest.approx(20, abs=1), "so says why pool"
     registry = CollectorRegistry()
     registry.register(queue)
     waited = registry.get_sample_value("paddock_queue_oldest_dispatchable_seconds", {"pool": POOL})
@@ -211,6 +213,7 @@ async def test_looking_never_writes_and_is_cut_off(bench: Bench):
 async def test_no_statement_reads_the_history_from_end_to_end(bench: Bench):
     from paddock.runners.ledger import overview as o
     from paddock.runners.ledger.ended_jobs import NEWEST
+    from paddock.runners.ledger.waiting_load import WAITING
 
     await bench.accounts(ACME)
     await bench.ask(
@@ -228,6 +231,7 @@ async def test_no_statement_reads_the_history_from_end_to_end(bench: Bench):
     now = bench.clock.now()
     statements: list[tuple[Any, dict[str, Any]]] = [
         (o.SUMMARY, {"now": now}),
+        (WAITING, {"now": now}),
         (o.IN_LINE + o.WHY_IT_WAITS, {"now": now, "limit": 100, "deep": 100}),
         (o.THE_JOB + o.WHY_IT_WAITS, {"now": now, "job_id": 30_002, "deep": 100}),
         (o.RUNNING, {"limit": 100}),
@@ -247,7 +251,9 @@ async def test_no_statement_reads_the_history_from_end_to_end(bench: Bench):
 @pytest.fixture
 def client(bench: Bench) -> httpx2.AsyncClient:
     numbers = QueueCollector(bench.ledger, tuple, bench.clock).summary
-    transport = InProcessTransport(Starlette(routes=readonly_routes(bench.ledger, numbers)))
+    transport = InProcessTransport(
+        Starlette(routes=readonly_routes(bench.ledger, numbers, JobCosts(bench.ledger, tuple)))
+    )
     return httpx2.AsyncClient(transport=transport, base_url="http://paddock/api/v1")
 
 
@@ -360,7 +366,7 @@ async def test_while_the_ledger_is_away_people_are_asked_to_come_again(
     async def away() -> None:
         raise LedgerUnavailableError("the database went away")
 
-    monkeypatch.setattr(bench.ledger.overview, "summary", away)
+    monkeypatch.setattr(bench.ledger.overview, "summary_and_line", away)
     response = await client.get("strip")
     assert (response.status_code, response.headers["retry-after"]) == (503, "2")
 

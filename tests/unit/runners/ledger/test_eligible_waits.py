@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from paddock.runners.ledger.eligible_waits import EligibleWaits
-from paddock.runners.ledger.signals import InLine
+from paddock.runners.ledger.waiting_load import InLine
 
 START = datetime(2026, 11, 15, tzinfo=UTC)
 
