@@ -21,9 +21,7 @@ from paddock.node.keys import Keys
 
 OLD, NEW = "o" * 43, "n" * 43
 UID = "0c1d2e3f-0000-4000-8000-000000000001"
-MAC = MacFacts(
-    machine_id="m", boot_id="b", booted_at=NOON, cpus=8, memory_bytes=1, disk_bytes=1, seats=2, clock=NOON
-)
+MAC = MacFacts(machine_id="m", boot_id="b", booted_at=NOON, cpus=8, memory_bytes=1, disk_bytes=1, seats=2, clock=NOON)
 REPORT = Report(folder="f", life=1, word="w", sequence=1, agent="0.2.0", mac=MAC)
 ANSWER = Answer(now=NOON, cluster="c")
 
@@ -213,7 +211,9 @@ async def test_a_state_that_this_release_does_not_know_costs_no_answer(mac: Mac)
     assert found.pods == (WantedPod(uid="u", namespace="ci", name="p", image="i", recorded=PodState.OTHER),)
 
 
-@pytest.mark.parametrize("error", [httpx2.ConnectError("refused"), httpx2.ReadTimeout("slow"), httpx2.RemoteProtocolError("x")])
+@pytest.mark.parametrize(
+    "error", [httpx2.ConnectError("refused"), httpx2.ReadTimeout("slow"), httpx2.RemoteProtocolError("x")]
+)
 async def test_without_an_answer_nothing_is_known(mac: Mac, error: Exception):
     def fails(_request: httpx2.Request) -> httpx2.Response:
         raise error
