@@ -32,13 +32,17 @@ class Authorities:
 
     @classmethod
     def of(cls, data: Mapping[str, bytes]) -> "Authorities | None":
-        """As a Secret holds them; None where there is no authority that signs."""
+        """As a Secret holds them; None where there is no authority that signs. What cannot be read beside it is left out."""
         signing = KeyPair.of(data)
         if signing is None:
             return None
-        certificate, key = data.get("next.crt", b""), data.get("next.key", b"")
-        following = KeyPair(certificate, Secret(key.decode("utf-8", "replace"))) if certificate and key else None
-        return cls(replace(signing, trusted=b""), following, data.get("former.crt", b""))
+        certificate, key, former = data.get("next.crt", b""), data.get("next.key", b""), data.get("former.crt", b"")
+        following = KeyPair(certificate, Secret(key.decode("utf-8", "replace")))
+        return cls(
+            replace(signing, trusted=b""),
+            following if readable(following) is not None else None,
+            former if certificates_in(former) else b"",
+        )
 
     @property
     def data(self) -> dict[str, bytes]:
@@ -57,8 +61,7 @@ def plan(stored: Authorities | None, now: datetime) -> tuple[Authorities, str]:
     """What should be stored, and why it differs from what is; the reason is empty where nothing changes."""
     if stored is None:
         return Authorities(new_authority(now)), "there is none"
-    following = stored.following if stored.following is not None and readable(stored.following) is not None else None
-    signing = readable(stored.signing)
+    following, signing = stored.following, readable(stored.signing)
     if signing is None:
         return Authorities(following or new_authority(now)), "what is there cannot be read"
     why = why_old(signing, now)
@@ -78,7 +81,7 @@ def plan(stored: Authorities | None, now: datetime) -> tuple[Authorities, str]:
 
 def _without_the_ended(stored: Authorities, now: datetime) -> tuple[Authorities, str]:
     former = certificates_in(stored.former)
-    if stored.former and not (former and now < former[0].not_valid_after_utc):
+    if former and now >= former[0].not_valid_after_utc:
         return replace(stored, former=b""), "the one before it has ended"
     return stored, ""
 

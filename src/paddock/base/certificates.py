@@ -136,9 +136,10 @@ def new_authority(now: datetime) -> KeyPair:
     return KeyPair(made.public_bytes(serialization.Encoding.PEM), _pem(key))
 
 
-def issued(authority: KeyPair, names: Sequence[str], now: datetime, *, before: bytes = b"") -> KeyPair:
+def issued(authority: KeyPair, names: Sequence[str], now: datetime, *, before: Sequence[bytes] = ()) -> KeyPair:
     """A serving certificate for exactly these host names and IP addresses. `before` holds other authorities that are trusted, now
-    or so far: they are handed out with it until they end, so that who has read one of them is not cut off.
+    or so far: they are handed out with it until they end, so that who has read one of them is not cut off. A part of it that
+    cannot be read costs no other.
     """
     signing = serialization.load_pem_private_key(authority.key.reveal().encode(), None)
     assert isinstance(signing, ec.EllipticCurvePrivateKey)
@@ -160,9 +161,9 @@ def issued(authority: KeyPair, names: Sequence[str], now: datetime, *, before: b
     )
 
 
-def _others(before: bytes, authority: KeyPair, now: datetime) -> bytes:
+def _others(before: Sequence[bytes], authority: KeyPair, now: datetime) -> bytes:
     seen, kept = {authority.certificate}, list[bytes]()
-    for each in certificates_in(before):
+    for each in (found for part in before for found in certificates_in(part)):
         pem = each.public_bytes(serialization.Encoding.PEM)
         if pem not in seen and now < each.not_valid_after_utc:
             kept.append(pem)

@@ -138,7 +138,7 @@ async def test_a_renewed_certificate_is_shown_without_a_restart(
 ) -> None:
     monkeypatch.setattr(http_server, "_LOOK_EVERY", 0.05)
     newer_authority = new_authority(NOW)
-    renewed = issued(newer_authority, ["localhost"], NOW, before=GOOD.trusted)
+    renewed = issued(newer_authority, ["localhost"], NOW, before=[GOOD.trusted])
     async with dispatch.serving() as url:
         port = int(url.rpartition(":")[2])
         assert await _serial(port) == _serial_of(GOOD)

@@ -59,17 +59,17 @@ def subjects(pem: bytes) -> list[int]:
 
 def test_who_trusts_the_older_authority_is_not_cut_off_by_a_newer_one() -> None:
     newer = new_authority(NOON)
-    trusted = issued(newer, NAMES, NOON, before=PAIR.trusted).trusted
+    trusted = issued(newer, NAMES, NOON, before=[PAIR.trusted]).trusted
     assert certificates_in(trusted) == certificates_in(newer.certificate + AUTHORITY.certificate)
     for _ in range(9):
-        trusted = issued(new_authority(NOON), NAMES, NOON, before=trusted).trusted
+        trusted = issued(new_authority(NOON), NAMES, NOON, before=[trusted]).trusted
     assert len(certificates_in(trusted)) == 4
 
 
 def test_an_authority_that_has_ended_is_handed_out_no_more() -> None:
     newer, later = new_authority(NOON), NOON + AUTHORITY_LIFE
-    assert certificates_in(issued(newer, NAMES, later - timedelta(days=1), before=AUTHORITY.certificate).trusted)[1:]
-    assert not certificates_in(issued(newer, NAMES, later, before=AUTHORITY.certificate).trusted)[1:]
+    assert certificates_in(issued(newer, NAMES, later - timedelta(days=1), before=[AUTHORITY.certificate]).trusted)[1:]
+    assert not certificates_in(issued(newer, NAMES, later, before=[AUTHORITY.certificate]).trusted)[1:]
 
 
 @pytest.mark.parametrize("address", ["macs.example.com", "203.0.113.7", "2001:db8::7"])
@@ -136,7 +136,7 @@ def test_who_asks_once_in_ninety_days_always_knows_the_authority_that_signs() ->
     for day in range(0, 30 * 365, 8):
         stored, _ = plan(stored, at(day))
         if why_new_certificate(pair, stored.signing, ["m.x"], at(day), in_force=stored.in_force):
-            before = stored.in_force + (pair.trusted if pair else b"")
+            before = [stored.in_force, pair.trusted if pair else b""]
             pair = issued(stored.signing, ["m.x"], at(day), before=before)
         assert pair is not None
         signer = subjects(stored.signing.certificate)[0]
@@ -170,8 +170,14 @@ def test_what_a_secret_holds_is_read_again() -> None:
         assert Authorities.of(each.data) == each
     assert Authorities.of({}) is None
     assert Authorities.of({"tls.crt": b"x"}) is None
-    broken = Authorities.of(whole.data | {"next.crt": b"x"})
-    assert plan(broken, at(LAST_THIRD))[0].following is not None
+    broken = whole.data | {"next.crt": b"x", "former.crt": b"x"}
+    assert Authorities.of(broken) == Authorities(AUTHORITY)
+
+
+def test_what_cannot_be_read_of_the_former_authorities_costs_no_other() -> None:
+    junk = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    other = new_authority(NOON).certificate
+    assert subjects(issued(AUTHORITY, NAMES, NOON, before=[junk, other]).trusted)[1:] == subjects(other)
 
 
 def test_each_authority_is_named_alone() -> None:

@@ -90,7 +90,7 @@ class CertificateKeeper:
         why = why_new_certificate(pair, authorities.signing, self._hosts, now, in_force=authorities.in_force)
         if not why:
             return pair
-        before = authorities.in_force + (pair.trusted if pair is not None else b"")
+        before = [authorities.in_force, *([pair.trusted] if pair is not None else [])]
         made = issued(authorities.signing, self._hosts, now, before=before)
         await self._write(self._name, stored, made.data)
         log.info("there is a new certificate", secret=self._name, of=self._of, why=why)
