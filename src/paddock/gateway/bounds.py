@@ -106,8 +106,8 @@ class _Outer(Struct, frozen=True, kw_only=True):
 def accept(body: bytes, now: datetime, ceiling: Ceiling, born: Mapping[str, datetime]) -> Accepted | Refused:
     """The report in these bytes. `born` has the creation of each Pod that is bound to the Mac, by uid.
 
-    A Pod's moments are moved between its creation and `now`, so that a status that is recorded once does not change while a clock
-    is off; those of the Mac to an hour around `now`.
+    A Pod's moments are moved between its creation and `now`, those of the Mac to an hour around `now`. One that lies ahead becomes
+    another at each report, so whoever records a moment keeps the first.
     """
     if len(body) > LARGEST_BODY:
         return Refused(413, f"a report has {LARGEST_BODY // 1024} KiB at most")
