@@ -27,7 +27,7 @@ from paddock.kube.manager import Manager
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import Condition, ObjectMeta
 from paddock.runners.api import FLEET_LABEL, LINUX_POOL_LABEL, Autoscaling, RunnerPool, RunnerPoolSpec
-from paddock.runners.ledger import Pod, PoolSignals
+from paddock.runners.ledger import GivenUp, Pod, PoolSignals
 from paddock.runners.pools.autoscaler import AUTOSCALED, Autoscaler
 from paddock.runners.pools.retirement import RetirementUnavailableError
 from paddock.runners.pools.settings import PoolSettings
@@ -69,6 +69,9 @@ class StubBooks:
 
     async def retire(self, pods: Sequence[Pod], *, why: str) -> frozenset[str]:
         return frozenset(pod.uid for pod in pods)
+
+    async def killed(self, kills: Sequence[GivenUp]) -> None:
+        raise AssertionError("a pool that is scaled ends no job")
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:
         """Nothing is written down."""
