@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from paddock.base.explanation import span
 from paddock.runners.api import Autoscaling
 from paddock.runners.ledger import PoolSignals
 from paddock.runners.pools.warm_windows import Schedule
@@ -189,7 +190,7 @@ def settle(granted: Grant, current: int, memory: Remembered, now: float, cooldow
         return Decision(granted.replicas, "ScaledDown", granted.why, Remembered(forgotten, granted.replicas))
     target = min(highest, current)
     kept = Remembered(tuple(wanted), target)
-    why = f"{granted.why}; {granted.replicas} would do, and the pool shrinks to that once it has held for {cooldown:.0f} s"
+    why = f"{granted.why}; {granted.replicas} would do, and the pool shrinks to that once it has held for {span(cooldown)}"
     if target == current:
         return Decision(current, "CoolingDown", why, kept)
     return Decision(target, "ScaledDown", granted.why if target == granted.replicas else why, kept)
