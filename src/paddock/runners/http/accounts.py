@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from paddock.base.explanation import span
 from paddock.base.http_requests import RefusedError, answer, decode, guarded, number_of, read_body, refusal
 from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
@@ -255,5 +256,4 @@ def _said(named: Named, weight: int | None, priority: int | None) -> Iterator[st
         among = "the repositories of its account" if named.repository_id else "accounts that wait"
         yield f"{named.sentence} gets {weight} part{'' if weight == 1 else 's'} among {among}, each of which has 1 by default"
     if priority is not None:
-        minutes = STEP_SECONDS // 60
-        yield f"jobs of {named.sentence} wait with priority {priority} (0 by default, one step more every {minutes} min)"
+        yield f"jobs of {named.sentence} wait with priority {priority} (0 by default, one step more every {span(STEP_SECONDS)})"

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from paddock.base.explanation import utc
 from paddock.base.http_requests import answer
 from paddock.base.refusals import Refusal
 from paddock.runners.http.readonly import PREFIX
@@ -98,13 +99,11 @@ def certificate_concern(certificate: Path | None, now: datetime) -> Concern:
         )
     begins, ends = found.not_valid_before_utc, found.not_valid_after_utc
     if now < begins:
-        late = f"dispatch's certificate begins only at {begins:%Y-%m-%d %H:%M} UTC, and its clock says {now:%H:%M}"
+        late = f"dispatch's certificate begins only at {utc(begins)}, and its clock says {utc(now)}"
         return Concern(about=about, found=late, fix="run NTP on the Nodes of the operator and of dispatch")
     if now >= ends:
-        over = f"dispatch's certificate has expired at {ends:%Y-%m-%d %H:%M} UTC, so no Pod can be retired"
+        over = f"dispatch's certificate has expired at {utc(ends)}, so no Pod can be retired"
         return Concern(about=about, found=over, fix=waits)
     if ends - now < _SOON:
-        return Concern(
-            about=about, found=f"dispatch's certificate ends at {ends:%Y-%m-%d %H:%M} UTC and is not renewed", fix=waits
-        )
-    return Concern(about=about, found=f"TLS, by a certificate until {ends:%Y-%m-%d %H:%M} UTC")
+        return Concern(about=about, found=f"dispatch's certificate ends at {utc(ends)} and is not renewed", fix=waits)
+    return Concern(about=about, found=f"TLS, by a certificate until {utc(ends)}")

@@ -64,7 +64,7 @@ class Explainer:
             unlisted = await self._ledger.scale_sets.not_listed() if pool.spec.job_source == "ScaleSet" else []
         except LedgerError:
             signals, sources, unlisted = None, [], []
-        said = why_pool(pool, signals, sources, self._clock.now(), not_listed=unlisted)
+        said = why_pool(pool, self._clock.now(), signals, sources, not_listed=unlisted)
         return with_stall(said, pool.status.conditions)
 
     def _pod(self, meant: Callable[[Pod], bool]) -> Pod | None:
