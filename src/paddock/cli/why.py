@@ -88,12 +88,12 @@ async def _of_the_hosts(reached: Reached, kind: str, name: str) -> "Explanation"
         return with_stall(why_fleet(fleet, machines, now), fleet.status.conditions)
     mac = await read_mac(reached, name)
     machines = (await reached.client.list(ScalewayAppleSiliconMachine)).items
+    node = await _node_of(reached, mac.machine.metadata.name) if mac.machine is not None else None
     if kind == "host" and mac.host is not None:
-        return with_stall(why_host(mac.host, machines, now), mac.host.status.conditions)
+        return with_stall(why_host(mac.host, machines, now, node=node), mac.host.status.conditions)
     if mac.machine is None:
         raise Problem(f"host {name} belongs to no machine: `paddock why host {name}` explains it")
     hosts = (await reached.client.list(ScalewayAppleSiliconHost)).items
-    node = await _node_of(reached, mac.machine.metadata.name)
     return with_stall(why_machine(mac.machine, hosts, now, node=node), mac.machine.status.conditions)
 
 
