@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from paddock.base.clock import Clock
     from paddock.kube.manager import HealthProbes
     from paddock.runners.api.settings import ConfiguredLimit, DispatchSettings, Retention
-    from paddock.runners.http.concerns import Concern
+    from paddock.runners.http.concern import Concern
     from paddock.runners.processes.dispatch import RunnerService
 
 __all__ = ["command"]

@@ -10,7 +10,7 @@ from paddock.cli.connections import Problem, Reached
 
 if TYPE_CHECKING:
     from paddock.kube.builtin import Lease
-    from paddock.runners.http.concerns import Concern
+    from paddock.runners.http.concern import Concern
     from paddock.runners.ledger.views import QueueSummary
     from paddock.views.problems.services import Unread
 
@@ -33,7 +33,7 @@ async def service_state(reached: Reached) -> ServiceState:
     import msgspec
 
     from paddock.base.metrics import ALLOWED_KILLS
-    from paddock.runners.http.concerns import Concern
+    from paddock.runners.http.concern import Concern
     from paddock.runners.ledger.views import QueueSummary
     from paddock.views.problems.services import DISPATCH, LINE, Unread
 

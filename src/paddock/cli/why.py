@@ -76,7 +76,7 @@ async def _of_the_hosts(reached: Reached, kind: str, name: str) -> "Explanation"
     from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
     from paddock.hosts.why import why_fleet, why_host, why_machine
     from paddock.kube.errors import NotFoundError
-    from paddock.kube.stalled import with_stall
+    from paddock.kube.stalled_condition import with_stall
 
     now = SystemClock().now()
     if kind == "fleet":

@@ -12,7 +12,7 @@ from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleS
 from paddock.hosts.orphans import HostState
 from paddock.kube.builtin import Node, Pod
 from paddock.runners.api import RunnerPool
-from paddock.runners.http.concerns import Concern
+from paddock.runners.http.concern import Concern
 from paddock.runners.ledger.views import QueueSummary
 from paddock.views.causes import Known, by_cause
 from paddock.views.folding import folded

@@ -9,7 +9,7 @@ from paddock.hosts.api import ScalewayAppleSiliconMachine
 from paddock.hosts.why import why_fleet, why_host, why_machine
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.objects import Condition
-from paddock.kube.stalled import with_stall
+from paddock.kube.stalled_condition import with_stall
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL
 from paddock.runners.http.explain import why_pod, why_pool
 from paddock.runners.http.readonly import JobPage, PodPage

@@ -20,6 +20,15 @@ from paddock.cli.kinds import ALL_KINDS, kinds
 HEAVY = ("asyncio", "httpx2", "msgspec", "yaml", "starlette", "psycopg", "asyncssh", "paddock.kube", "paddock.hosts")
 
 
+def test_a_command_that_only_reads_loads_what_it_reads_with_and_no_more():
+    """Half of the CPU of `paddock status` was the database's driver, the logger, and GitHub's and Scaleway's clients."""
+    unused = ("psycopg", "psycopg_pool", "structlog", "cryptography", "starlette", "jwt", "asyncssh")
+    parts = "paddock.views.health, paddock.views.leadership, paddock.hosts.why, paddock.kube.client, paddock.cli.status"
+    look = f"import sys, {parts}; print([n for n in {unused!r} if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_help_imports_nothing_heavy():
     look = f"import sys; from paddock.cli import main; main(['--help'], standalone_mode=False); print([n for n in {HEAVY!r} if n in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout

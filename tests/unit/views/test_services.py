@@ -8,7 +8,8 @@ from unit.views.test_health import look
 from paddock.base.clock import rfc3339_micro
 from paddock.base.refusals import Refusal
 from paddock.kube.builtin import Lease, LeaseSpec
-from paddock.runners.http.concerns import Concern, space_concern, writes_concern
+from paddock.runners.http.concern import Concern
+from paddock.runners.http.concerns import space_concern, writes_concern
 from paddock.views.leadership import nobody_leads
 from paddock.views.problems.services import DISPATCH, LINE, Unread
 

@@ -25,7 +25,8 @@ from paddock.runners.http.internal import Authenticator
 from paddock.runners.http.readonly import PREFIX
 from paddock.runners.ledger import Ledger, LedgerError
 from paddock.runners.ledger.allow_list import AccountChange, ListEntry, RepositoryLimit
-from paddock.runners.ledger.precedence import LARGEST_WEIGHT, PRIORITIES, STEP_SECONDS, Precedence
+from paddock.runners.ledger.precedence import LARGEST_WEIGHT, PRIORITIES, Precedence
+from paddock.runners.ledger.rows import STEP_SECONDS
 from paddock.runners.tenants.names import Named, UnknownNameError, resolve, resolve_listed
 
 __all__ = ["AllowListPage", "AskedChange", "ChangeAccess", "ChangeAnswer", "accounts_routes"]

@@ -6,10 +6,9 @@ Status, page, `/healthz` and `paddock doctor` all ask this. It changes nothing.
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from cryptography import x509
-from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -17,11 +16,11 @@ from starlette.routing import Route
 from paddock.base.explanation import utc
 from paddock.base.http_requests import answer
 from paddock.base.refusals import Refusal
+from paddock.runners.http.concern import Concern
 from paddock.runners.http.readonly import PREFIX
 from paddock.runners.ledger.encryption import transport_problem
 
 __all__ = [
-    "Concern",
     "certificate_concern",
     "concerns_route",
     "database_concern",
@@ -35,17 +34,6 @@ _SOON: Final = timedelta(days=3)
 
 _LEAST_SPACE: Final = 2 * 2**30
 """Bytes. Postgres takes a segment of 16 MB at a time, and up to 1 GB of them between two checkpoints."""
-
-
-class Concern(Struct, frozen=True, kw_only=True):
-    """`fix` is empty where all is well."""
-
-    about: str
-    found: str
-    fix: str = ""
-    weight: Literal["advice", "soon", "stops"] = "advice"
-    """`stops`: no job is claimed while it lasts; `soon`: it will come to that. Both are problems wherever people look."""
-    since: datetime | None = None
 
 
 def writes_concern(refusal: Refusal | None, whose: str, effect: str) -> list[Concern]:

@@ -11,7 +11,7 @@ from paddock.base.explanation import Explanation
 from paddock.base.http_requests import answer, guarded, refusal
 from paddock.kube.builtin import Pod
 from paddock.kube.reader import CachedReader
-from paddock.kube.stalled import with_stall
+from paddock.kube.stalled_condition import with_stall
 from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.http.explain import why_job, why_pod, why_pool

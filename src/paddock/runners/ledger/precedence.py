@@ -13,12 +13,10 @@ from msgspec import Struct
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database, columns
 
-__all__ = ["LARGEST_WEIGHT", "PRIORITIES", "STEP_SECONDS", "Precedence", "PrecedenceList"]
+__all__ = ["LARGEST_WEIGHT", "PRIORITIES", "Precedence", "PrecedenceList"]
 
 LARGEST_WEIGHT: Final = 100
 PRIORITIES: Final = (-10, 10)
-STEP_SECONDS: Final = 180
-"""How long a job waits for one step of priority, up to the highest of those that wait."""
 
 
 class Precedence(Struct, frozen=True):

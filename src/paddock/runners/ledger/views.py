@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from paddock.base.explanation import listed, span, utc
-from paddock.runners.ledger.precedence import STEP_SECONDS
+from paddock.runners.ledger.rows import STEP_SECONDS
 
 __all__ = [
     "AccountView",
