@@ -8,6 +8,7 @@ from paddock.cli.completion_values import complete_kinds, complete_names
 from paddock.cli.connections import Problem, Reach, Reached, connected, in_path, reach_flags, run
 from paddock.cli.exit_codes import judged
 from paddock.cli.finding import read_mac
+from paddock.cli.near import did_you_mean
 from paddock.cli.output import as_json, as_yaml, explained, say
 from paddock.cli.progress import showing
 
@@ -55,7 +56,8 @@ def one_of(kinds: tuple[str, ...], kind: str | None, name: str | None, such: str
     word = (kind or "").lower()
     word = _LONG.get(word, word)
     if word not in kinds or not name:
-        raise click.UsageError(f"say what and which: one of {', '.join(kinds)}, and its name, such as `{such}`")
+        meant = "" if word in kinds else did_you_mean(word, kinds)
+        raise click.UsageError(f"say what and which: one of {', '.join(kinds)}, and its name, such as `{such}`.{meant}")
     return word, name
 
 

@@ -225,3 +225,13 @@ def test_a_mistyped_command_is_answered_with_the_nearest():
     assert outcome.exit_code == 2
     assert "Did you mean status?" in outcome.output
     assert "Did you mean" not in CliRunner().invoke(main, ["xyzzy"]).output
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [(("get", "machnes"), "machines"), (("why", "machne", "x"), "machine"), (("why", "pol/x"), "pool")],
+)
+def test_a_mistyped_kind_is_answered_with_the_nearest(typed: tuple[str, ...], meant: str):
+    outcome = CliRunner().invoke(main, typed)
+    assert outcome.exit_code == 2
+    assert f"Did you mean {meant}" in outcome.output
