@@ -4,6 +4,7 @@ What is under way and young is no problem: a Mac that boots, a Pod that starts. 
 once, however young: a host that no machine owns, jobs that no runner runs, a spec that cannot work.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -146,7 +147,11 @@ def survey(
 def _wanted(machines: Sequence[Machine], fleets: Sequence[MacFleet], now: datetime) -> tuple[int, int]:
     """How many Macs people ask for, and how many of these are on their way: machines, and those still to be made."""
     living = [machine for machine in machines if machine.metadata.deletion_timestamp is None]
-    unmade = sum(being_made(fleet, now) for fleet in fleets)
+    made = Counter(owner.uid for machine in living for owner in machine.metadata.owner_references)
+    # A fleet's own count is a moment older than the list of its machines.
+    unmade = sum(
+        min(being_made(fleet, now), max(0, fleet.spec.replicas - made[fleet.metadata.uid])) for fleet in fleets
+    )
     young = sum(not machine.status.ready and is_on_its_way(machine, now) for machine in living)
     return len(living) + unmade, young + unmade
 

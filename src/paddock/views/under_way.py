@@ -46,8 +46,11 @@ def being_made(fleet: MacFleet, now: datetime) -> int:
     had its time.
     """
     ready = get_condition(fleet.status.conditions, "Ready")
-    since = ready.last_transition_time if ready is not None else None
-    goes_on = ready is not None and ready.reason == "NotAllReady" and (since is None or now - since < _UNDER_WAY)
+    since = ready.last_transition_time if ready is not None else fleet.metadata.creation_timestamp
+    new = ready is None and since is not None  # its controller has not written anything yet
+    goes_on = new or (ready is not None and ready.reason == "NotAllReady")
+    if since is not None and now - since >= _UNDER_WAY:
+        return 0
     return max(0, fleet.spec.replicas - fleet.status.replicas) if goes_on else 0
 
 

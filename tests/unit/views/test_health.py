@@ -8,7 +8,7 @@ from unit.hosts.made import NOW, OTHER_ID, SERVER_ID, claim, host, later, machin
 
 from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetStatus
 from paddock.kube.builtin import Node, NodeCondition, NodeStatus, Pod, PodCondition, PodSpec, PodStatus
-from paddock.kube.objects import Condition, ObjectMeta
+from paddock.kube.objects import Condition, ObjectMeta, OwnerReference
 from paddock.runners.api import (
     FLEET_LABEL,
     OWNER_LABEL,
@@ -300,6 +300,15 @@ def test_labels_that_nobody_offers_are_a_problem_that_names_them():
 def test_jobs_that_wait_for_an_approval_are_no_problem():
     health = look(summary=replace(CALM, held=4))
     assert (health.ok, health.numbers.held) == (True, 4)
+
+
+def test_a_fleet_that_was_only_just_made_counts_with_all_that_it_wants():
+    new = MacFleet(metadata=ObjectMeta(name="blue", uid="f", creation_timestamp=NOW), spec=MacFleetSpec(replicas=20))
+    owner = OwnerReference(api_version="v1", kind="MacFleet", name="blue", uid="f")
+    first = machine(conditions=said("Claiming", since=NOW))
+    first = replace(first, metadata=replace(first.metadata, owner_references=(owner,)))
+    health = look(fleets=[new], machines=[first])
+    assert health.sentence.startswith("Starting: 0 of 20 Macs are ready, 20 are on the way")
 
 
 def growing(reason: str, made: int, since: Any = NOW) -> MacFleet:
