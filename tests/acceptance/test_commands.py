@@ -54,7 +54,7 @@ def first(here: Path, kind: str) -> str:
 
 def test_status_fits_one_screen_and_its_exit_code_says_whether_all_is_well(folder: Path) -> None:
     outcome = typed(folder, "status")
-    healthy = outcome.stdout.startswith("Healthy: ")
+    healthy = not outcome.stdout.startswith("Not healthy: ")
     assert outcome.returncode == (0 if healthy else 3), outcome.stdout + outcome.stderr
     assert "hosts ready              4 of 4" in outcome.stdout
     assert "live jobs killed         0" in outcome.stdout

@@ -33,6 +33,15 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
+def axe() -> str:
+    """The accessibility checker's script; without it no test passes."""
+    fetched = subprocess.run([sys.executable, ROOT / "hack/axe/fetch.py"], capture_output=True, text=True, check=False)
+    if fetched.returncode != 0:
+        pytest.fail(fetched.stderr)
+    return Path(fetched.stdout.strip()).read_text()
+
+
+@pytest.fixture(scope="session")
 def artefacts() -> Path:
     """Where pictures are kept; git does not look there."""
     folder = ROOT / "artefacts"

@@ -64,6 +64,19 @@ _FAULTS = """() => {
   return found;
 }"""
 
+# What is too small for a finger: 24 pixels each way, but for links within a sentence, and what only the keyboard shows.
+_SMALL = """() => [...document.querySelectorAll("a[href], button, summary, select, input:not([type=hidden]), [role=button]")].filter((node) => {
+  const box = node.getBoundingClientRect(), alone = node.parentElement.textContent.trim().length <= node.textContent.trim().length + 3;
+  const within = getComputedStyle(node).display === "inline" && !alone;
+  return node.checkVisibility() && box.width > 1 && box.height > 1 && (box.width < 24 || box.height < 24) && !within;
+}).map((node) => Math.round(node.getBoundingClientRect().width) + " by " + Math.round(node.getBoundingClientRect().height) + ": " + node.outerHTML.slice(0, 120))"""
+
+# What axe-core finds against WCAG 2.2 A and AA and its own best practices: the rule, and where.
+_AXE = """async () => {
+  const found = await axe.run(document, { resultTypes: ["violations"], rules: { "target-size": { enabled: true } } });
+  return found.violations.flatMap((each) => each.nodes.map((node) => each.id + ": " + each.help + ": " + node.target.join(" ") + " " + node.html.slice(0, 160)));
+}"""
+
 # Text whose contrast with its ground is below WCAG AA, with both colours.
 _PALE = """() => {
   const numbers = (text) => {
@@ -131,6 +144,15 @@ class Looker:
     def faults(self) -> list[str]:
         """What keeps somebody from using the page."""
         return self.page.evaluate(_FAULTS)
+
+    def violations(self, axe: str) -> list[str]:
+        """What an accessibility checker, by its script, has to say of the page."""
+        self.page.evaluate(f"{axe}; undefined")
+        return self.page.evaluate(_AXE)
+
+    def small(self) -> list[str]:
+        """What a finger misses."""
+        return self.page.evaluate(_SMALL)
 
     def pale(self) -> list[str]:
         """Text that is hard to read."""

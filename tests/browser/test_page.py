@@ -73,6 +73,18 @@ def test_every_page_can_be_used_and_read_by_everybody(
             assert looker.pale() == [], name
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_axe_finds_nothing_on_any_kind_of_page(
+    browser: Browser, up: str, alive: dict[str, str], axe: str, width: int, scheme: str
+) -> None:
+    with Looker.opened(browser, up, color_scheme=scheme, viewport={"width": width, "height": 900}) as looker:
+        for name, path in alive.items():
+            looker.go(path)
+            assert looker.violations(axe) == [], name
+            assert width > 390 or looker.small() == [], name
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_fit_every_window(

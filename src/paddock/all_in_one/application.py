@@ -20,7 +20,7 @@ from paddock.kube.client import Client
 from paddock.kube.metrics import KubeMetrics
 from paddock.runners.api import JobSource
 from paddock.runners.api.settings import DispatchSettings
-from paddock.runners.http.concerns import Concern
+from paddock.runners.http.concern import Concern
 
 __all__ = ["Application", "Options", "in_background"]
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paddock.base.clock import Clock
-from paddock.runners.http.concerns import Concern, space_concern
+from paddock.runners.http.concern import Concern
+from paddock.runners.http.concerns import space_concern
 
 __all__ = ["DiskSpace"]
 

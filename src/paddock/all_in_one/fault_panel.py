@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -71,10 +71,9 @@ class SimulatedFaults:
         self._struck: deque[Struck] = deque(maxlen=_REMEMBERED)
         self._later: set[asyncio.Task[None]] = set()
         self._faults = {
-            fault.breakage.name: fault for fault in (*self._of_macs(reclaims=reclaims), *self._of_jobs(healing))
+            fault.breakage.name: fault
+            for fault in (*self._of_macs(reclaims=reclaims), *self._of_jobs(healing, webhooks=context.webhooks))
         }
-        if not context.webhooks:
-            del self._faults["lose-webhook"]
 
     def breakages(self) -> tuple[Breakage, ...]:
         return tuple(fault.breakage for fault in self._faults.values())
@@ -163,14 +162,14 @@ class SimulatedFaults:
             ),
         )
 
-    def _of_jobs(self, healing: HealingSettings) -> Sequence[_Fault]:
+    def _of_jobs(self, healing: HealingSettings, *, webhooks: bool) -> Iterable[_Fault]:
         look = timedelta(seconds=healing.every)
         unheard = f"{span(healing.registration_deadline)} to {span(healing.registration_deadline + 2 * look)}"
         still = healing.finished_grace + healing.progress_grace
         finished = f"{span(still)} to {span(still + 2 * look)}"
         silent = healing.registration_deadline + healing.lost_communication
-        return (
-            _Fault(
+        if webhooks:  # what never comes cannot be lost
+            yield _Fault(
                 Breakage(
                     "lose-webhook",
                     "Lose a webhook",
@@ -179,7 +178,9 @@ class SimulatedFaults:
                     f"within {healing.redelivery_every:.0f} to {2 * healing.redelivery_every:.0f} s",
                 ),
                 self._lose_webhook,
-            ),
+            )
+        heard = "webhooks that were missed are sent again" if webhooks else "what GitHub's queues hold is read"
+        yield from (
             _Fault(
                 Breakage(
                     "lose-answer",
@@ -214,9 +215,11 @@ class SimulatedFaults:
                 Breakage(
                     "kill-dispatcher",
                     "Kill the dispatcher",
-                    f"For {_AWAY:.0f} s every webhook and every request of a Pod is cut off, as while a process is restarted.",
-                    "Running jobs run on; new ones wait. Afterwards Pods ask again, and webhooks that were missed are sent again.",
-                    f"{_AWAY:.0f} s, and up to {healing.redelivery_every:.0f} s more for what GitHub said meanwhile",
+                    f"For {_AWAY:.0f} s every {'webhook and every ' if webhooks else ''}request of a Pod is cut off, as while a process is restarted.",
+                    f"Running jobs run on; new ones wait. Afterwards Pods ask again, and {heard}.",
+                    f"{_AWAY:.0f} s, and up to {span(healing.redelivery_every)} more for what GitHub said meanwhile"
+                    if webhooks
+                    else f"{_AWAY:.0f} s",
                 ),
                 self._kill,
             ),

@@ -12,7 +12,7 @@ from typing import Final
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.runners.http.concerns import Concern
+from paddock.runners.http.concern import Concern
 
 __all__ = ["OwnFiles", "loaded_files", "replaced_concern", "stamps"]
 

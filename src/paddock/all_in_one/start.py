@@ -36,7 +36,8 @@ from paddock.hosts.roles import cluster_identity, node_roles, renewal_binding
 from paddock.kube import config as kube_config
 from paddock.kube.client import Client
 from paddock.kube.manager import HealthProbes, Manager
-from paddock.runners.http.concerns import Concern, concerns_route, writes_concern
+from paddock.runners.http.concern import Concern
+from paddock.runners.http.concerns import concerns_route, writes_concern
 from paddock.simulator.world.folder import WorldFolder
 from paddock.simulator.world.messages import Attachment, WorldOptions
 from paddock.views.dispatch_word import DispatchWord

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from paddock.base.explanation import utc
 from paddock.base.secrets import Secret
 
 __all__ = [
@@ -233,9 +234,9 @@ def why_old(found: x509.Certificate, now: datetime) -> str:
     """Why a certificate is to be followed by another; empty before the last third of its life."""
     begins, ends = found.not_valid_before_utc, found.not_valid_after_utc
     if begins > now:
-        return f"it begins only at {begins:%Y-%m-%d %H:%M} UTC: the clock that made it was ahead"
+        return f"it begins only at {utc(begins)}: the clock that made it was ahead"
     if now >= ends - (ends - begins) / _LAST_PART:
-        return f"it ends at {ends:%Y-%m-%d %H:%M} UTC"
+        return f"it ends at {utc(ends)}"
     return ""
 
 

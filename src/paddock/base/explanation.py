@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-__all__ = ["Evidence", "Explanation", "ago", "listed", "span"]
+__all__ = ["Evidence", "Explanation", "ago", "listed", "span", "utc"]
 
 _MOST_LISTED = 5
 _WIDEST = 60
@@ -36,9 +36,12 @@ class Explanation(Struct, frozen=True, kw_only=True):
     healthy: bool = True
 
 
-def span(length: timedelta) -> str:
-    """A length of time in the words that people use: `42 s`, `3 min`, `2 h 05 min`, `12 d`."""
-    seconds = max(0, int(length.total_seconds()))
+def span(length: timedelta | float) -> str:
+    """A length of time, also in seconds, in the words that people use: `42 s`, `3 min`, `2 h 05 min`, `12 d`.
+
+    Every sentence takes its lengths from here; the page's script has the same words for what moves on by itself.
+    """
+    seconds = max(0, int(length.total_seconds() if isinstance(length, timedelta) else length))
     if seconds < 120:
         return f"{seconds} s"
     minutes = seconds // 60
@@ -48,6 +51,11 @@ def span(length: timedelta) -> str:
     if hours < 48:
         return f"{hours} h {minutes:02} min"
     return f"{hours // 24} d"
+
+
+def utc(moment: datetime) -> str:
+    """`2026-11-20 00:13 UTC`: a moment in a sentence that is kept, such as a condition's, where a length would grow old."""
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def ago(moment: datetime | None, now: datetime) -> str:

@@ -85,12 +85,9 @@ class _Lazy(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from difflib import get_close_matches
+            from paddock.cli.near import did_you_mean
 
-            near = get_close_matches(args[0], self.list_commands(ctx))
-            if not near:
-                raise
-            raise click.UsageError(f"{error.message} Did you mean {' or '.join(near)}?", ctx) from None
+            raise click.UsageError(error.message + did_you_mean(args[0], self.list_commands(ctx)), ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         listed = self.list_commands(ctx)

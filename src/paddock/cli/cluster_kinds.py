@@ -78,6 +78,7 @@ def _name(obj: Any) -> str:
 
 def _hosts(now: datetime) -> Sequence[Column[Any]]:
     from paddock.base.explanation import span
+    from paddock.hosts.retirement import set_aside
 
     def floor(host: Any) -> str:
         end = host.status.deletable_at
@@ -90,7 +91,7 @@ def _hosts(now: datetime) -> Sequence[Column[Any]]:
 
     return (
         Column("NAME", _name),
-        Column("STATE", lambda h: "quarantined" if h.spec.quarantine else h.status.state),
+        Column("STATE", lambda h: set_aside(h) or h.status.state),
         Column("MACHINE", lambda h: h.spec.claim.machine_name if h.spec.claim else ""),
         Column("TYPE", lambda h: h.status.type),
         Column("ZONE", lambda h: h.spec.zone),

@@ -148,6 +148,7 @@ async def detach(
     Died after the pause: the machine is silent, its host is still its own. Died after the clearing: it is silent and has
     no host; deleting it releases nothing. True when the machine is gone before the timeout.
     """
+    from paddock.base.explanation import span
     from paddock.hosts.api import ScalewayAppleSiliconMachine
     from paddock.hosts.cluster_api import PAUSED, machine_resource
     from paddock.kube.conditions import get_condition
@@ -183,7 +184,7 @@ async def detach(
         drained = get_condition(left.status.conditions, "Drained")
         waits = drained.message if drained is not None and drained.status == "False" else ""
         why = waits or "its finalizer goes when the operator sees it; is the operator running?"
-        say(f"it is still there after {timeout:.0f} s: {why}")
+        say(f"it is still there after {span(timeout)}: {why}")
         return False
     say(
         f"done; {_ordered(intended.machine)} is given back by the operator"

@@ -115,16 +115,15 @@ def _cost(one: Row) -> Row:
 def _say_how_far(answer: Row, choice: Choice) -> None:
     """On standard error, where the sums reach less far back, or tell of fewer names, than was asked for: a script reads the rest."""
     from paddock.base.clock import SystemClock
+    from paddock.base.explanation import utc
 
     counted, kept = moment(answer["counted_since"]), moment(answer.get("kept_since"))
     asked = SystemClock().now() - (choice.since or _DAY)
     if counted is not None and counted > asked + _SHORTEST:
-        told = (
-            f"so many jobs ended that only those since {counted:%Y-%m-%d %H:%M} UTC are counted: take a shorter --since"
-        )
+        told = f"so many jobs ended that only those since {utc(counted)} are counted: take a shorter --since"
         say(f"paddock: {told}", err=True)
     elif kept is not None and kept > asked + _SHORTEST:
-        told = f"the oldest job that the ledger keeps ended at {kept:%Y-%m-%d %H:%M} UTC; `--keep-jobs-days` of dispatch says how long it keeps them"
+        told = f"the oldest job that the ledger keeps ended at {utc(kept)}; `--keep-jobs-days` of dispatch says how long it keeps them"
         say(f"paddock: {told}", err=True)
     if unpriced := sum(one.get("unpriced", 0) for one in answer["sums"]):
         told = f"of {unpriced} jobs the price of their Mac was not recorded: they are in MAC MIN and not in EUROS"

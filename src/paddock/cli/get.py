@@ -14,6 +14,7 @@ from paddock.cli.connections import Problem, Reach, Reached, connected, reach_fl
 from paddock.cli.ended_jobs import Choice, Span, ended_kind
 from paddock.cli.kind import Kind
 from paddock.cli.kinds import ALL_KINDS, kind_called, kinds
+from paddock.cli.near import did_you_mean
 from paddock.cli.output import Column, Form, as_document, as_json, as_yaml, listed, row_of, say
 from paddock.cli.progress import showing
 from paddock.cli.watching import changes
@@ -90,7 +91,8 @@ def command(
     known = {said for one in kinds() for said in (one.name, *one.aliases)}
     if word not in known:
         told = f"{word} is nothing that can be listed: say" if word else "say what to list:"
-        raise click.UsageError(f"{told} one of {', '.join(ALL_KINDS)}")
+        meant = did_you_mean(word, ALL_KINDS)
+        raise click.UsageError(f"{told} one of {', '.join(ALL_KINDS)}.{meant}")
     if ended and kind_called(word).name != "jobs":
         raise click.UsageError("--ended is for jobs: paddock get jobs --ended")
     if by and not ended:

@@ -2,6 +2,7 @@
 
 from paddock.cli.connections import Problem
 from paddock.cli.kind import Kind
+from paddock.cli.near import did_you_mean
 
 __all__ = ["ALL_KINDS", "kind_called", "kinds"]
 
@@ -23,5 +24,6 @@ def kind_called(word: str) -> Kind:
     """The kind by any of its names; Problem lists all of them."""
     found = next((kind for kind in kinds() if word in (kind.name, *kind.aliases)), None)
     if found is None:
-        raise Problem(f"{word} is nothing that can be listed: use one of {', '.join(ALL_KINDS)}")
+        meant = did_you_mean(word, ALL_KINDS)
+        raise Problem(f"{word} is nothing that can be listed: use one of {', '.join(ALL_KINDS)}.{meant}")
     return found

@@ -128,6 +128,7 @@ async def expected(
     Without a name it is the host with the address; None where the cluster has none.
     """
     from paddock.base.clock import SystemClock
+    from paddock.base.explanation import utc
     from paddock.hosts.api import ScalewayAppleSiliconHost
     from paddock.hosts.first_contact import Believe, Known, Refuse, first_contact
 
@@ -147,7 +148,7 @@ async def expected(
         case Believe(until):
             raise Problem(
                 f"the SSH key of host {host.metadata.name} is not pinned yet: the operator pins it as soon as the Mac answers, "
-                f"until {until:%Y-%m-%d %H:%M} UTC; run this again then"
+                f"until {utc(until)}; run this again then"
             )
         case Refuse(message):
             raise Problem(message)

@@ -142,7 +142,7 @@ async def _progress(reached: Reached, mac: "Mac", becomes: str) -> Progress:
 
 def plan(mac: "Mac", busy: "list[Pod]", *, terminate: bool) -> list[str]:
     """What will be done, in order, and what it ends."""
-    from paddock.views.giving_back import fate
+    from paddock.views.giving_back import fate, successor
 
     assert mac.machine is not None
     steps = [f"end {_job(pod)}" for pod in busy]
@@ -152,9 +152,8 @@ def plan(mac: "Mac", busy: "list[Pod]", *, terminate: bool) -> list[str]:
     steps.append(fate(mac, terminate=terminate).sentence)
     if mac.host is None:
         return steps
-    owner = next((r for r in mac.machine.metadata.owner_references if r.kind in ("MacFleet", "Machine")), None)
-    if owner is not None:
-        steps.append(f"{owner.kind} {owner.name} makes another machine in its place")
+    if follows := successor(mac, terminate=terminate):
+        steps.append(follows)
     return steps
 
 

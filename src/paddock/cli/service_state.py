@@ -9,7 +9,7 @@ from paddock.cli.connections import Problem, Reached
 
 if TYPE_CHECKING:
     from paddock.kube.builtin import Lease
-    from paddock.runners.http.concerns import Concern
+    from paddock.runners.http.concern import Concern
     from paddock.runners.ledger.views import QueueSummary
     from paddock.views.problems.services import Unread
 
@@ -29,7 +29,7 @@ class ServiceState:
 async def service_state(reached: Reached) -> ServiceState:
     import msgspec
 
-    from paddock.runners.http.concerns import Concern
+    from paddock.runners.http.concern import Concern
     from paddock.runners.ledger.views import QueueSummary
     from paddock.views.problems.services import DISPATCH, LINE, Unread
 

@@ -195,6 +195,7 @@ def _not_there(host: "Host") -> SweepRow:
 
 def _evidence(host: "Host", owners: "Owners", pool_prefix: str) -> tuple[str, ...]:
     """Every fact that the verdict rests on, in the order in which they count."""
+    from paddock.base.explanation import utc
     from paddock.kube.conditions import get_condition
 
     spec, status = host.spec, host.status
@@ -228,9 +229,9 @@ def _evidence(host: "Host", owners: "Owners", pool_prefix: str) -> tuple[str, ..
     if status.deletion_scheduled:
         facts.append("cloud: its deletion is scheduled")
     if status.deletable_at is not None:
-        facts.append(f"billing floor: {status.deletable_at:%Y-%m-%d %H:%M} UTC")
+        facts.append(f"billing floor: {utc(status.deletable_at)}")
     if (told := get_condition(status.conditions, "Ready")) is not None:
-        since = f" since {told.last_transition_time:%Y-%m-%d %H:%M} UTC" if told.last_transition_time else ""
+        since = f" since {utc(told.last_transition_time)}" if told.last_transition_time else ""
         facts.append(f"the operator last said{since}: {told.reason}: {told.message}")
     return tuple(facts)
 

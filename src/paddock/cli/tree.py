@@ -128,7 +128,9 @@ def _machine(machine: Any, ground: _Ground) -> Branch:
 
 
 def _host(host: Any, below: tuple[Branch, ...] = ()) -> Branch:
-    state = "quarantined" if host.spec.quarantine else host.status.state or "not judged"
+    from paddock.hosts.retirement import set_aside
+
+    state = set_aside(host) or host.status.state or "not judged"
     line = f"host {host.metadata.name}  {state}, {host.status.type}, {host.spec.zone}"
     return Branch(line, below, ("host", state), f"hosts  {state}")
 

@@ -8,6 +8,7 @@ from paddock.cli.completion_values import complete_kinds, complete_names
 from paddock.cli.connections import Problem, Reach, Reached, connected, in_path, reach_flags, run
 from paddock.cli.exit_codes import judged
 from paddock.cli.finding import read_mac
+from paddock.cli.near import did_you_mean
 from paddock.cli.output import as_json, as_yaml, explained, say
 from paddock.cli.progress import showing
 
@@ -55,7 +56,8 @@ def one_of(kinds: tuple[str, ...], kind: str | None, name: str | None, such: str
     word = (kind or "").lower()
     word = _LONG.get(word, word)
     if word not in kinds or not name:
-        raise click.UsageError(f"say what and which: one of {', '.join(kinds)}, and its name, such as `{such}`")
+        meant = "" if word in kinds else did_you_mean(word, kinds)
+        raise click.UsageError(f"say what and which: one of {', '.join(kinds)}, and its name, such as `{such}`.{meant}")
     return word, name
 
 
@@ -76,7 +78,7 @@ async def _of_the_hosts(reached: Reached, kind: str, name: str) -> "Explanation"
     from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
     from paddock.hosts.why import why_fleet, why_host, why_machine
     from paddock.kube.errors import NotFoundError
-    from paddock.kube.stalled import with_stall
+    from paddock.kube.stalled_condition import with_stall
 
     now = SystemClock().now()
     if kind == "fleet":
@@ -88,12 +90,12 @@ async def _of_the_hosts(reached: Reached, kind: str, name: str) -> "Explanation"
         return with_stall(why_fleet(fleet, machines, now), fleet.status.conditions)
     mac = await read_mac(reached, name)
     machines = (await reached.client.list(ScalewayAppleSiliconMachine)).items
+    node = await _node_of(reached, mac.machine.metadata.name) if mac.machine is not None else None
     if kind == "host" and mac.host is not None:
-        return with_stall(why_host(mac.host, machines, now), mac.host.status.conditions)
+        return with_stall(why_host(mac.host, machines, now, node=node), mac.host.status.conditions)
     if mac.machine is None:
         raise Problem(f"host {name} belongs to no machine: `paddock why host {name}` explains it")
     hosts = (await reached.client.list(ScalewayAppleSiliconHost)).items
-    node = await _node_of(reached, mac.machine.metadata.name)
     return with_stall(why_machine(mac.machine, hosts, now, node=node), mac.machine.status.conditions)
 
 

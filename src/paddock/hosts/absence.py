@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from paddock.base.explanation import utc
 from paddock.clients.scaleway import Gone, StillThere, Unknown
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.kube.conditions import get_condition
@@ -91,8 +92,8 @@ def _kept_until(host: Host, claimant: Machine | None, now: datetime) -> str | No
     marked = host.status.state == GONE and said is not None and said.reason == SERVER_GONE
     since = (said.last_transition_time if marked and said is not None else None) or now
     if spec.not_before is not None and now < spec.not_before:
-        return f"its record is kept until {spec.not_before:%Y-%m-%d %H:%M} UTC, while late calls may arrive"
+        return f"its record is kept until {utc(spec.not_before)}, while late calls may arrive"
     remembers = spec.quarantine or spec.retire or host.status.history.failed_lives
     if not remembers or now >= since + KEPT:
         return None
-    return f"what is on record of it is kept until {since + KEPT:%Y-%m-%d %H:%M} UTC, should it come back"
+    return f"what is on record of it is kept until {utc(since + KEPT)}, should it come back"

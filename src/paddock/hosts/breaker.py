@@ -14,6 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from paddock.base.explanation import span, utc
 from paddock.hosts.api import BootstrapFailure, MachineStatus, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.first_contact import EXPIRED
@@ -103,9 +104,9 @@ def fleet_halt(machines: Sequence[Machine], config: str, now: datetime) -> Halt 
         last = max(each.at for each in alike if each.at is not None)
         probe = _probe(machines) if now - last >= PROBE else ""
         message = (
-            f"halted: step {step} failed in the same way {len(lives)} times on {len(hosts)} hosts since {since:%Y-%m-%d %H:%M} "
-            f"UTC, so it is not the hosts: {error}. Nothing is rebooted, wiped or ordered; one host is tried every "
-            f"{PROBE.total_seconds() / 60:.0f} min, and a changed configuration is tried at once"
+            f"halted: step {step} failed in the same way {len(lives)} times on {len(hosts)} hosts since {utc(since)}, "
+            f"so it is not the hosts: {error}. Nothing is rebooted, wiped or ordered; one host is tried every "
+            f"{span(PROBE)}, and a changed configuration is tried at once"
         )
         well = any(machine.status.ready and machine.status.host_config_hash == config for machine in machines)
         return Halt(step, hosts, since, probe, message, well)

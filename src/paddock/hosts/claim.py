@@ -166,7 +166,7 @@ def choose(
         said = f"{pooled} pooled: {counts}"
     return NoneFits(
         said
-        or f"no host in zone {spec.zone} has a name that starts with {pool_prefix}: it waits until one is released, or rented",
+        or f"no host in zone {spec.zone} has a name that starts with {pool_prefix}: it waits until one is released or rented, or until fewer machines are asked for",
         wiped + settling,
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from paddock.base.explanation import utc
 from paddock.base.names import ACCOUNT_LABEL, OWNER_LABEL, POOL_LABEL, RUNNER_LABEL
 from paddock.hosts.api import EndedJob
 from paddock.kube.builtin import Node, Pod
@@ -245,9 +246,9 @@ def drain_step(
     until = begun + timeout if timeout else None
     if until is not None and now >= until:
         return Clear((*given_up, *seen.jobs), "drain_timeout")
-    limit = f"until {until:%Y-%m-%d %H:%M} UTC at most" if until else "for as long as that takes"
+    limit = f"until {utc(until)} at most" if until else "for as long as that takes"
     seconds = min(_LOOK_AGAIN, max((until - now).total_seconds(), 1.0)) if until else _LOOK_AGAIN
-    return Wait(f"waits for {_whom(seen)}, since {begun:%Y-%m-%d %H:%M} UTC, {limit}{_silence(node)}", seconds)
+    return Wait(f"waits for {_whom(seen)}, since {utc(begun)}, {limit}{_silence(node)}", seconds)
 
 
 def _unheard(why: str, begun: datetime, now: datetime, timeout: timedelta | None, *, forced: bool) -> DrainStep:
@@ -255,9 +256,9 @@ def _unheard(why: str, begun: datetime, now: datetime, timeout: timedelta | None
     until = begun + timeout if timeout else None
     if forced or (until is not None and now >= until):
         return Clear((), "force" if forced else "drain_timeout")
-    limit = f"until {until:%Y-%m-%d %H:%M} UTC at most" if until else "for as long as that takes"
+    limit = f"until {utc(until)} at most" if until else "for as long as that takes"
     message = (
-        f"waits, because who works there is not known: {why}; since {begun:%Y-%m-%d %H:%M} UTC, {limit}; "
+        f"waits, because who works there is not known: {why}; since {utc(begun)}, {limit}; "
         f"if the Mac is dead, annotate the machine with {FORCE}=true"
     )
     return Wait(message, _LOOK_AGAIN_AT_SILENCE)
@@ -294,7 +295,7 @@ def _silence(node: Node | None) -> str:
     if since is None:
         return ""
     return (
-        f"; its Node has been silent since {since:%H:%M} UTC, which does not prove that they ended: "
+        f"; its Node has been silent since {utc(since)}, which does not prove that they ended: "
         f"if the Mac is dead, annotate the machine with {FORCE}=true"
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from paddock.base.explanation import span, utc
 from paddock.hosts.api import FirstContact, ScalewayAppleSiliconHost
 
 __all__ = ["EXPIRED", "TRUSTED_KEY", "WINDOW", "Believe", "Known", "Refuse", "first_contact", "opened"]
@@ -59,15 +60,15 @@ def first_contact(host: Host, now: datetime) -> Known | Believe | Refuse:
     if contact is None or contact.until is None:
         return Refuse(f"no install of host {host.metadata.name} is on record, so that {_remedy(host)}")
     return Refuse(
-        f"host {host.metadata.name} showed no SSH key before {contact.until:%Y-%m-%d %H:%M} UTC, "
-        f"{_hours(contact)} after {contact.evidence}, so that {_remedy(host)}"
+        f"host {host.metadata.name} showed no SSH key before {utc(contact.until)}, "
+        f"{_window(contact)} after {contact.evidence}, so that {_remedy(host)}"
     )
 
 
-def _hours(contact: FirstContact) -> str:
+def _window(contact: FirstContact) -> str:
     if contact.opened_at is None or contact.until is None:
         return "some time"
-    return f"{(contact.until - contact.opened_at).total_seconds() / 3600:.0f} h"
+    return span(contact.until - contact.opened_at)
 
 
 def _remedy(host: Host) -> str:

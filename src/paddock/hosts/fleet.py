@@ -7,8 +7,11 @@ from typing import Final
 
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 
-__all__ = ["FleetPlan", "outdated", "plan"]
+__all__ = ["INVALID_TEMPLATE", "TEMPLATE_VALID", "FleetPlan", "outdated", "plan"]
 
+INVALID_TEMPLATE: Final = "InvalidTemplate"
+TEMPLATE_VALID: Final = "TemplateValid"
+"""On a fleet, False while no machine of its template could work; it is there only then."""
 _AT_A_TIME: Final = 10
 """Machines of a fleet that may be without a host at once: more would only wait in line, or be a slip of the finger."""
 _ORDERED_AT_A_TIME: Final = 3
@@ -49,13 +52,16 @@ def plan(
     A machine that is being deleted no longer counts: its host is on its way home without it. Scale-down takes no machine
     that works while there is one that does not, and of those that do the one with the fewest jobs. It prefers machines that
     are not ready, then those whose host is past its billing floor (it could be given back for good), then the newest.
-    A changed template replaces machines only where the fleet says so, and then one at a time; none where it is
-    `impossible`, which says why no machine of it could work.
+    A changed template replaces machines only where the fleet says so, and then one at a time. None is made, and none
+    replaced, where it is `impossible`, which says why no machine of it could work.
     A fleet grows as its machines get hosts: a wrong number costs at most the free hosts and ten machines that wait.
     """
     living = [machine for machine in machines if machine.metadata.deletion_timestamp is None]
     wanted = fleet.spec.replicas
     ready = sum(machine.status.ready for machine in living)
+    if len(living) < wanted and impossible:
+        said = f"{ready} of {wanted} ready; {wanted - len(living)} are not made, because the template cannot work"
+        return FleetPlan(0, (), f"{said}: {impossible}")
     if len(living) < wanted:
         return _growth(fleet, living, f"{ready} of {wanted} ready", now)
     if len(living) > wanted:

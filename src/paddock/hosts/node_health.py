@@ -11,9 +11,10 @@ from msgspec import Struct
 
 from paddock.base.explanation import ago
 from paddock.base.names import VM_RESOURCE
+from paddock.hosts.disruption import CORDON_REASON
 from paddock.kube.builtin import Node, NodeCondition
 
-__all__ = ["NodeTrouble", "troubles"]
+__all__ = ["NodeTrouble", "cordoned", "troubles"]
 
 _BAD_WHEN_TRUE: Final = {
     "DiskPressure": True,
@@ -61,6 +62,15 @@ def troubles(node: Node, now: datetime) -> list[NodeTrouble]:
             since = ago(condition.last_transition_time, now)
             found.append(NodeTrouble(f"{kind} {since}".rstrip() + f": {condition.message or condition.reason}", urgent))
     return sorted(found, key=lambda each: not each.urgent)
+
+
+def cordoned(node: Node) -> str:
+    """Why a Mac that is well takes no new job: who closed its Node, in one sentence; empty where it is open."""
+    if not node.spec.unschedulable:
+        return ""
+    reason = node.metadata.annotations.get(CORDON_REASON, "")
+    who = f"for the {reason}" if reason else "by a person, or by what drains it"
+    return f"its Node is cordoned {who}: it takes no new job, and the jobs that run there finish"
 
 
 def _certificate(ready: NodeCondition | None, now: datetime) -> str:

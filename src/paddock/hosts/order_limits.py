@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
+from paddock.base.explanation import utc
 from paddock.clients.scaleway import Price, Server
 
 __all__ = ["MayOrder", "OverLimit", "may_order"]
@@ -46,7 +47,7 @@ def may_order(
     """
     bought = [each for each in servers if each.created_at is not None and now - each.created_at < _DAY]
     frees = min((each.created_at for each in bought if each.created_at is not None), default=now) + _DAY
-    when = f"the next one fits at {frees:%Y-%m-%d %H:%M} UTC"
+    when = f"the next one fits at {utc(frees)}"
     if cap and len(bought) >= cap:
         return OverLimit(
             "OrderCapReached",

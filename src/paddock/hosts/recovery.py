@@ -7,6 +7,7 @@ A threshold is compared with >=, so that an API error at the threshold is tried 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from paddock.base.explanation import span
 from paddock.hosts.api import BOOTSTRAPPED, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.errors import FailureKind
 from paddock.hosts.breaker import Halt
@@ -106,7 +107,7 @@ def _what_next(attempts: int, *, reboot_issued: bool, can_release: bool, tiers: 
     after = (
         f"; it is {' and '.join(plans)} failures" if plans else "; no recovery tier is left, so it is tried for ever"
     )
-    return f"attempt {attempts} failed, the next is in {tiers.retry_seconds:.0f} s{after}"
+    return f"attempt {attempts} failed, the next is in {span(tiers.retry_seconds)}{after}"
 
 
 def seconds_until_retry(failed_at: datetime | None, now: datetime, tiers: Tiers) -> float:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from paddock.base.explanation import utc
 from paddock.clients.scaleway import Gone, Server, Unknown
 from paddock.clients.scaleway.model import REINSTALLING
 from paddock.hosts.api import Reinstall, ScalewayAppleSiliconMachine
@@ -111,7 +112,7 @@ def _ask(work: Reinstall, server: Server, now: datetime) -> ReinstallStep:
     failed = work.wipe == "started"
     what = "the install ended in an error of the cloud" if failed else "the cloud was asked, and has not begun"
     if now < again:
-        return WaitForInstall(f"{what}; it is asked again at {again:%H:%M} UTC", (again - now).total_seconds())
+        return WaitForInstall(f"{what}; it is asked again at {utc(again)}", (again - now).total_seconds())
     if work.asked >= ASK_AT_MOST:
         return GiveHostBack(f"{what}, after {work.asked} requests")
     return AskForReinstall(again=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID, uuid5
 
+from paddock.base.explanation import utc
 from paddock.clients.scaleway import Gone, Server, Unknown
 from paddock.clients.scaleway.model import REINSTALLING
 from paddock.hosts import names
@@ -143,7 +144,7 @@ def release_step(host: ScalewayAppleSiliconHost, server: Server | Gone | Unknown
 
 def _terminate(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, now: datetime) -> ReleaseStep:
     if server.deletion_scheduled:
-        when = f" on {server.deletable_at:%Y-%m-%d %H:%M} UTC" if server.deletable_at else ""
+        when = f" on {utc(server.deletable_at)}" if server.deletable_at else ""
         return Wait(f"the cloud deletes the server by itself when its billing floor has passed{when}", 3600)
     if server.name != release_marker(host):
         return Rename(release_marker(host), server.name)
@@ -183,7 +184,7 @@ def _after_the_wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server
         # The host is still nobody's, so asking once more costs only time; never without our marker on it.
         again = (release.wipe_requested_at or now) + FAILED_WIPE_AGAIN_AFTER
         if now < again:
-            message = f"the wipe ended in an error of the cloud; it is asked for again at {again:%H:%M} UTC"
+            message = f"the wipe ended in an error of the cloud; it is asked for again at {utc(again)}"
             return Wait(message, (again - now).total_seconds())
         marker = release_marker(host)
         return Reinstall(release.os_family) if server.name == marker else Rename(marker, server.name)

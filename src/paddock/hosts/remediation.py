@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from paddock.base.explanation import utc
 from paddock.clients.scaleway import HealthDetails
 from paddock.hosts.api import Remediation, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.kube.builtin import Node, NodeCondition
@@ -277,7 +278,7 @@ def next_step(
     if now >= kick:
         return KickSession(f"{said}: {_WILL[KICK_SESSION]}")
     seconds = min(_LOOK_AGAIN, max((kick - now).total_seconds(), 1.0))
-    return WaitForHost(f"{said}; next: {_WILL[KICK_SESSION]} after {kick:%H:%M} UTC, if that lasts", seconds)
+    return WaitForHost(f"{said}; next: {_WILL[KICK_SESSION]} after {utc(kick)}, if that lasts", seconds)
 
 
 def _next_kick(trouble: Trouble, done: Remediation) -> datetime | None:
@@ -321,7 +322,7 @@ def _climb(
     if done.at is not None:
         due = max(due, done.at + (PAUSE_AFTER_REINSTALL if done.tier == REINSTALL else PAUSE))
     if now < due:
-        return WaitForHost(f"{said}; next: {_WILL[tier]} after {due:%H:%M} UTC, if that lasts")
+        return WaitForHost(f"{said}; next: {_WILL[tier]} after {utc(due)}, if that lasts")
     if rank(tier) >= rank(REINSTALL) and halted:
         return WaitForHost(f"{said}; next: {_WILL[tier]}, which waits because the fleet is halted: {halted}")
     if rank(tier) >= rank(SOFT_REBOOT) and (other := _disrupted(machine, members, now)):
@@ -336,13 +337,13 @@ def reboot_may_come(known: Remediation, now: datetime) -> bool:
 
 def told(trouble: Trouble, done: Remediation) -> str:
     """What is wrong, since when, and what was tried."""
-    return f"{trouble.what}, since {trouble.since:%Y-%m-%d %H:%M} UTC{tried(done)}"
+    return f"{trouble.what}, since {utc(trouble.since)}{tried(done)}"
 
 
 def tried(done: Remediation) -> str:
     """The end of a sentence that says which tiers were tried, and when; empty where none was."""
     each = [
-        f"{_DID[attempt.tier]} at {attempt.at:%H:%M} UTC" + (f" ({attempt.note})" if attempt.note else "")
+        f"{_DID[attempt.tier]} at {utc(attempt.at)}" + (f" ({attempt.note})" if attempt.note else "")
         for attempt in done.tried
         if attempt.at is not None and attempt.tier in _DID
     ]

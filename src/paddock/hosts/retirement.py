@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from paddock.base.explanation import utc
 from paddock.hosts.api import ScalewayAppleSiliconHost
 from paddock.hosts.orphans import HostState
 from paddock.hosts.release import RETIRED
 
-__all__ = ["AT_ONCE", "RetireHost", "WaitToRetire", "policy_reason", "retire_step", "retiring"]
+__all__ = ["AT_ONCE", "RetireHost", "WaitToRetire", "policy_reason", "retire_step", "retiring", "set_aside"]
 
 Host = ScalewayAppleSiliconHost
 AT_ONCE: Final = 1
@@ -44,6 +45,13 @@ def retiring(host: Host) -> bool:
     return host.spec.release is not None and host.spec.release.reason == RETIRED
 
 
+def set_aside(host: Host) -> str:
+    """What a person, or a policy, decided about the host beside its life: `retiring` or `quarantined`; empty where nothing."""
+    if host.spec.retire:
+        return "retiring"
+    return "quarantined" if host.spec.quarantine else ""
+
+
 def retire_step(
     host: Host, others: Iterable[Host], last: datetime | None, now: datetime
 ) -> RetireHost | WaitToRetire | None:
@@ -62,11 +70,11 @@ def retire_step(
         )
     floor = host.status.deletable_at
     if floor is None or now < floor:
-        until = f"{floor:%Y-%m-%d %H:%M} UTC" if floor is not None else "a time that the cloud has not said yet"
+        until = f"{utc(floor)}" if floor is not None else "a time that the cloud has not said yet"
         return WaitToRetire(f"its billing floor lasts until {until}: before that it would be paid for all the same")
     under_way = [each for each in others if each.spec.zone == host.spec.zone and retiring(each)]
     if len(under_way) >= AT_ONCE:
         return WaitToRetire(f"host {under_way[0].metadata.name} goes first: {AT_ONCE} at a time in a zone")
     if last is not None and now - last < APART:
-        return WaitToRetire(f"the last one went at {last:%H:%M} UTC, and they go an hour apart")
+        return WaitToRetire(f"the last one went at {utc(last)}, and they go an hour apart")
     return RetireHost(f"retired: {host.spec.retire}")

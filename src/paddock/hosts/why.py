@@ -10,18 +10,20 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from paddock.base.explanation import Evidence, Explanation, ago, span
+from paddock.base.explanation import Evidence, Explanation, ago, listed, span
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.claim import being_wiped
 from paddock.hosts.cluster_api import PAUSED
-from paddock.hosts.node_health import troubles
+from paddock.hosts.fleet import TEMPLATE_VALID, outdated
+from paddock.hosts.node_health import NodeTrouble, cordoned, troubles
 from paddock.hosts.orphans import HostState
 from paddock.hosts.release import LIVES_TO_QUARANTINE
 from paddock.hosts.remediation import tried
 from paddock.kube.builtin import Node
+from paddock.kube.conditions import get_condition
 from paddock.kube.objects import Condition
 
-__all__ = ["why_fleet", "why_host", "why_machine"]
+__all__ = ["older_template", "why_fleet", "why_host", "why_machine"]
 
 Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
@@ -76,8 +78,12 @@ def why_machine(
         )
     if status.ready:
         sentence = f"Ready {ago(_since(ready), now)}: {_message(ready, 'its Node reports Ready')}"
+        closed = cordoned(node) if node is not None else ""
+        if not wrong and closed:
+            return replace(said, sentence=f"{sentence}; but {closed}", commands=(f"paddock undrain {meta.name}",))
         if not wrong:
             return replace(said, sentence=sentence)
+        wrong += [NodeTrouble(closed, urgent=False)] if closed else []
         return replace(
             said,
             sentence=f"{sentence}; but {'; '.join(trouble.sentence for trouble in wrong)}",
@@ -108,8 +114,8 @@ def why_machine(
     )
 
 
-def why_host(host: Host, machines: Sequence[Machine], now: datetime) -> Explanation:
-    """Why a host is in its state, and what will happen to it."""
+def why_host(host: Host, machines: Sequence[Machine], now: datetime, *, node: Node | None = None) -> Explanation:
+    """Why a host is in its state, and what will happen to it; `node` is that of its machine, where it was read."""
     name, status, spec = host.metadata.name, host.status, host.spec
     machine = next((m for m in machines if spec.claim is not None and m.metadata.uid == spec.claim.machine_uid), None)
     judged = _ready(status.conditions)
@@ -146,11 +152,13 @@ def why_host(host: Host, machines: Sequence[Machine], now: datetime) -> Explanat
         )
     if machine is not None:
         ready = machine.status.ready
+        closed = cordoned(node) if node is not None and ready else ""
         return replace(
             answer,
-            sentence=f"owned by machine {machine.metadata.name}, which is {'Ready' if ready else 'not Ready'}: {_message(_ready(machine.status.conditions), machine.status.phase)}",
+            sentence=f"owned by machine {machine.metadata.name}, which is {'Ready' if ready else 'not Ready'}: {_message(_ready(machine.status.conditions), machine.status.phase)}"
+            + (f"; but {closed}" if closed else ""),
             next="" if ready else f"See `paddock why machine {machine.metadata.name}`.",
-            commands=(f"paddock release {machine.metadata.name}",),
+            commands=(f"paddock {'undrain' if closed else 'release'} {machine.metadata.name}",),
             healthy=ready,
         )
     said = _message(judged, f"the inventory calls it {status.state or 'unknown'}")
@@ -178,11 +186,13 @@ def why_host(host: Host, machines: Sequence[Machine], now: datetime) -> Explanat
 
 def why_fleet(fleet: MacFleet, machines: Sequence[Machine], now: datetime) -> Explanation:
     """Why a fleet has not all of its machines."""
-    own = [m for m in machines if any(r.uid == fleet.metadata.uid for r in m.metadata.owner_references)]
+    own = [m for m in machines if _owned_by(fleet, m)]
     unready = [m for m in own if not m.status.ready and m.metadata.deletion_timestamp is None]
     reasons = Counter(r.reason if (r := _ready(m.status.conditions)) else "NotLookedAt" for m in unready)
     ready = _ready(fleet.status.conditions)
     missing = max(0, fleet.spec.replicas - len(own))
+    valid, older = get_condition(fleet.status.conditions, TEMPLATE_VALID), older_template(fleet, machines)
+    refused = valid.message if valid is not None and valid.status == "False" else ""
     counts = [f"{count} {reason}" for reason, count in reasons.most_common()]
     counts += [f"{missing} not made" + ("" if ready is not None else ", because no operator has looked at it yet")] * (
         missing > 0
@@ -190,7 +200,8 @@ def why_fleet(fleet: MacFleet, machines: Sequence[Machine], now: datetime) -> Ex
     return Explanation(
         about=f"fleet {fleet.metadata.name}",
         sentence=f"{len(own) - len(unready)} of {fleet.spec.replicas} ready {ago(_since(ready), now)}".rstrip()
-        + (f": {', '.join(counts)}" if counts else ""),
+        + (f": {', '.join(counts)}" if counts else "")
+        + "".join(f"; {said}" for said in (refused, older) if said),
         evidence=tuple(
             Evidence("cluster", f"machine {m.metadata.name}: {_message(_ready(m.status.conditions), m.status.phase)}")
             for m in unready[:10]
@@ -200,8 +211,24 @@ def why_fleet(fleet: MacFleet, machines: Sequence[Machine], now: datetime) -> Ex
         else "",
         commands=tuple(f"paddock why machine {m.metadata.name}" for m in unready[:3])
         or (("paddock doctor",) if missing else ()),
-        healthy=not unready and not missing,
+        healthy=not unready and not missing and not refused,
     )
+
+
+def older_template(fleet: MacFleet, machines: Sequence[Machine]) -> str:
+    """Which machines of a fleet are of an older template than it has now, and what becomes of them; empty where none is."""
+    living = [m for m in machines if m.metadata.deletion_timestamp is None and _owned_by(fleet, m)]
+    old = sorted(m.metadata.name for m in living if outdated(fleet, m))
+    if not old:
+        return ""
+    one = len(old) == 1
+    rolls = fleet.spec.strategy == "RollingUpdate"
+    then = "replaced one after the other" if rolls else "kept until they are deleted, or spec.strategy is RollingUpdate"
+    return f"{len(old)} of its machines {'is' if one else 'are'} of an older template ({listed(old)}): {then}"
+
+
+def _owned_by(fleet: MacFleet, machine: Machine) -> bool:
+    return any(owner.uid == fleet.metadata.uid for owner in machine.metadata.owner_references)
 
 
 def _tries(machine: Machine, now: datetime) -> str:

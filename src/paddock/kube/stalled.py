@@ -4,13 +4,9 @@ Without it such an object merely stays as it is: its reconcile fails before it w
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Any, Final
 
-from msgspec import structs
-
 from paddock.base.clock import Clock
-from paddock.base.explanation import Explanation
 from paddock.base.logs import get_logger
 from paddock.kube.client import Client
 from paddock.kube.conditions import get_condition, set_condition, without_condition
@@ -18,11 +14,10 @@ from paddock.kube.errors import ConflictError, KubeError
 from paddock.kube.events import EventRecorder
 from paddock.kube.objects import Condition, KubeObject
 from paddock.kube.resource import Resource
+from paddock.kube.stalled_condition import STALLED
 
-__all__ = ["STALLED", "Stalls", "with_stall"]
+__all__ = ["Stalls"]
 
-STALLED: Final = "Stalled"
-"""The condition's type, in the word of kstatus: True where no progress is made. It is there only while it is True."""
 _FAILURES: Final = 5
 """In a row: conflicts and blips are over sooner."""
 _AGAIN: Final = 300.0
@@ -90,14 +85,6 @@ class Stalls:
             self._written.pop(key, None)
         except KubeError as error:
             _LOG.warning("that an object is stalled could not be written", object=str(meta.name), problem=str(error))
-
-
-def with_stall(said: Explanation, conditions: Sequence[Condition]) -> Explanation:
-    """What is said of an object, and before it that nobody can bring it forward."""
-    found = get_condition(conditions, STALLED)
-    if found is None or found.status != "True":
-        return said
-    return structs.replace(said, sentence=f"{found.message}; as it was before: {said.sentence}", healthy=False)
 
 
 def _whose(controller: str) -> str:

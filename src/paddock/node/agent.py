@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import httpx2
 
 from paddock.base.backoff import Backoff
-from paddock.base.clock import Clock, rfc3339
+from paddock.base.clock import Clock
+from paddock.base.explanation import utc
 from paddock.base.logs import get_logger
 from paddock.base.supervise import keep_running
 from paddock.base.tasks import TaskStack
@@ -307,7 +308,7 @@ class Agent:
             clock_skew=_SKEWED if self._clock_is_wrong else "",
             journal_unreadable=context.journal.complaint,
             other_cluster=tuple(
-                f"{each.namespace}/{each.name} (VM {each.vm}, since {rfc3339(each.handed_at or each.accepted_at)})"
+                f"{each.namespace}/{each.name} (VM {each.vm}, since {utc(each.handed_at or each.accepted_at)})"
                 for each in context.other_cluster_work
             ),
         )

@@ -15,6 +15,7 @@ import yaml
 
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
+from paddock.base.explanation import utc
 from paddock.base.logs import get_logger
 from paddock.base.rng import kube_suffix
 from paddock.base.secrets import Secret
@@ -128,7 +129,7 @@ class CertificateRenewal:
             return str(error)
         # Nobody here can mend it: whoever is refused cannot ask for the next one.
         return (
-            f"it has expired at {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, so that the API server refuses this Mac: the"
+            f"it has expired at {utc(certificate.not_valid_after_utc)}, so that the API server refuses this Mac: the"
             f" operator brings a new one over SSH; see that sshd answers and that this clock is right ({error})"
         )
 

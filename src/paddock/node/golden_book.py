@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from paddock.base.clock import Clock
+from paddock.base.explanation import span
 from paddock.base.logs import get_logger
 from paddock.node.files import Files
 from paddock.node.names import golden_name
@@ -42,7 +43,7 @@ class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
 def distrusted_for(kept: Kept, boot_id: str, tart: str) -> str:
     """Why a golden, and the cached image with which it shares its blocks, is fetched anew; empty where it is used."""
     if kept.boot_id and kept.boot_id != boot_id and not (kept.whole and kept.closed):
-        made = f"{SETTLED_AFTER.total_seconds() / 60:.0f} min old" if kept.whole else "whole"
+        made = f"{span(SETTLED_AFTER)} old" if kept.whole else "whole"
         return f"the Mac went down before it was {made}, so that its disk may have holes"
     was, now = _numbers(kept.tart), _numbers(tart)
     if was and now and now < was:

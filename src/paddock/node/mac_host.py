@@ -10,6 +10,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from paddock.base.explanation import utc
 from paddock.base.programs import Ended, ProgramTimeoutError, run_program
 from paddock.node.host import Disk, HostFacts
 
@@ -68,7 +69,7 @@ class MacHost:
             return ""
         why = "could not be loaded" if text.startswith("open\n") else "are looked after by nobody"
         return (
-            f"the packet filter's rules for VMs {why} (last told {told:%Y-%m-%d %H:%M} UTC), so that no VM starts; "
+            f"the packet filter's rules for VMs {why} (last told {utc(told)}), so that no VM starts; "
             "they are loaded again each minute: look at `sudo pfctl -s rules`, or reboot the Mac when no VM runs"
         )
 

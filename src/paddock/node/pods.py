@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from paddock.base.clock import rfc3339
+from paddock.base.explanation import utc
 from paddock.kube.builtin import Pod
 from paddock.kube.quantity import parse_quantity
 from paddock.node.journal import Entry, Stage
@@ -231,7 +232,7 @@ def _not_ready(entry: Entry, *, heard: bool) -> tuple[str, str]:
         return "VMBooting", "the guest does not wait for a job yet"
     remedy = "check the agent's --dispatch-url and the Mac's way out"
     if entry.cut_off_at is not None:
-        said = f"dispatch has not answered since {rfc3339(entry.cut_off_at)}, so the VM can get no job: {remedy}"
+        said = f"dispatch has not answered since {utc(entry.cut_off_at)}, so the VM can get no job: {remedy}"
         return "DispatchUnreachable", said
     return "NotAsking", f"the guest is ready, and dispatch has not answered yet: if this lasts, {remedy}"
 

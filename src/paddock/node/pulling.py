@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from paddock.base.clock import Clock
+from paddock.base.explanation import span
 from paddock.base.tasks import end as end_task
 from paddock.node.host import Disk
 from paddock.node.machines import Download, PullError, Tart, TartError
@@ -42,7 +43,7 @@ def ended_for(progress: Progress, disk: Disk | None) -> str:
         return f"the pull left less than {SCARCE:.0%} of the disk free, and was ended: free some space"
     if progress.quiet >= SILENCE:
         so_far = f" ({progress})" if progress.size else ""
-        return f"nothing of the image has arrived for {SILENCE / 60:.0f} min{so_far}, so that the pull was ended"
+        return f"nothing of the image has arrived for {span(SILENCE)}{so_far}, so that the pull was ended"
     return ""
 
 

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from paddock.base.clock import Clock
+from paddock.base.explanation import utc
 from paddock.base.logs import get_logger
 from paddock.node.files import Files
 from paddock.node.host import HostFacts
@@ -82,7 +83,7 @@ class SeatLeaks:
             return ""
         since = min(each.at for each in self._leaks if each.boot_id == self._host.boot_id)
         return (
-            f"{self._host.os_image} counts {_vms(self.seats)} that {'is' if self.seats == 1 else 'are'} gone since {since:%Y-%m-%d %H:%M} UTC, "
+            f"{self._host.os_image} counts {_vms(self.seats)} that {'is' if self.seats == 1 else 'are'} gone since {utc(since)}, "
             f"so that the Mac runs {max(0, KERNEL_SEATS - self.seats)}: a reboot gives the rest back, and comes as soon as no job runs there"
         )
 

@@ -16,7 +16,7 @@ from paddock.kube.reader import FreshReader
 from paddock.runners.api import RUNNER_LABEL
 from paddock.views.finding import Mac, busy_pods
 
-__all__ = ["Fate", "JobsCameError", "fate", "give_back"]
+__all__ = ["Fate", "JobsCameError", "fate", "give_back", "successor"]
 
 _ANY_POOL = "pool-"
 """Which pool is the operator's business: here it counts only that there is one."""
@@ -53,6 +53,19 @@ def fate(mac: Mac, *, terminate: bool = False) -> Fate:
             return Fate("terminated", f"{where} {_end(for_good=True)} ({said})")
         case _:
             return Fate("terminated" if terminate else "pooled", f"{where} {_end(for_good=terminate)}")
+
+
+def successor(mac: Mac, *, terminate: bool = False) -> str:
+    """Who makes another machine in its place, and what that one waits for; empty where nobody does."""
+    assert mac.machine is not None
+    owner = next((ref for ref in mac.machine.metadata.owner_references if ref.kind in ("MacFleet", "Machine")), None)
+    if owner is None:
+        return ""
+    makes = f"{owner.kind} {owner.name} makes another machine in its place"
+    from_pool = owner.kind == "MacFleet" and mac.machine.spec.source == "Pool"
+    if from_pool and fate(mac, terminate=terminate).becomes == "terminated":
+        return f"{makes}, which waits until a host is free: to have a Mac less, lower spec.replicas of {owner.name} too"
+    return makes
 
 
 def _end(*, for_good: bool) -> str:

@@ -4,6 +4,7 @@ What is under way and young is no problem: a Mac that boots, a Pod that starts. 
 once, however young: a host that no machine owns, jobs that no runner runs, a spec that cannot work.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +13,7 @@ from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleS
 from paddock.hosts.orphans import HostState
 from paddock.kube.builtin import Lease, Node, Pod
 from paddock.runners.api import RunnerPool
-from paddock.runners.http.concerns import Concern
+from paddock.runners.http.concern import Concern
 from paddock.runners.ledger.views import QueueSummary
 from paddock.views.causes import Known, by_cause
 from paddock.views.folding import folded
@@ -32,7 +33,7 @@ from paddock.views.problems.queue import of_queue
 from paddock.views.problems.services import Unread, of_services
 from paddock.views.problems.stalled import of_stalled
 from paddock.views.runner_troubles import of_runners
-from paddock.views.under_way import is_young, under_way
+from paddock.views.under_way import being_made, is_on_its_way, under_way
 
 __all__ = ["ASIDE", "FleetHealth", "Numbers", "survey"]
 
@@ -74,6 +75,8 @@ class FleetHealth:
     """Causes, the worst first, each with what hangs on it."""
     going_on: tuple[Problem, ...] = ()
     """What is under way and no problem, the oldest first: why something waits."""
+    starting: bool = False
+    """Nothing is wrong, and no Mac is ready yet: all that are wanted are on their way."""
 
 
 def survey(
@@ -127,7 +130,7 @@ def survey(
         *of_runners(summary, impact=POOL, unheard=UNSERVED),
         *of_processes(told, hosts, machines, leading(leases, now)),
         *of_stalled((("machine", machines), ("host", hosts), ("fleet", fleets), ("pool", pools))),
-        *of_fleets(fleets),
+        *of_fleets(fleets, now),
         *folded([*of_machines(machines, hosts, now), *of_nodes(machines, nodes or (), now)], "machines"),
         *folded(of_hosts(hosts, machines, now), "hosts"),
         *of_pools(pools, now),
@@ -137,17 +140,36 @@ def survey(
     problems = by_cause(sorted(found, key=lambda one: (-one.impact, one.since or now, one.about)), known, ASIDE)
     # What a person set aside on purpose is listed, and is no reason for alarm.
     wrong = [problem for problem in problems if problem.impact > ASIDE]
-    going_on = under_way(machines, hosts, nodes or (), pools, summary, now)
-    return FleetHealth(not wrong, _sentence(wrong, numbers, machines, now), numbers, problems, going_on)
-
-
-def _sentence(wrong: Sequence[Problem], numbers: Numbers, machines: Sequence[Machine], now: datetime) -> str:
+    going_on = under_way(machines, hosts, nodes or (), fleets, pools, summary, now)
+    wanted, coming = _wanted(machines, fleets, now)
+    starting = not wrong and coming > 0 and not numbers.hosts_ready
     if not wrong:
-        wanted = [machine for machine in machines if machine.metadata.deletion_timestamp is None]
-        young = sum(not machine.status.ready and is_young(machine, now) for machine in wanted)
-        coming = f", {young} {'is' if young == 1 else 'are'} on the way" if young else ""
-        jobs = "" if numbers.running is None else f", {numbers.running} jobs run"
-        return f"Healthy: {numbers.hosts_ready} of {len(wanted)} Macs are ready{coming}{jobs}, nothing needs a person."
+        said = _well(numbers, wanted, coming, starting=starting)
+        return FleetHealth(True, said, numbers, problems, going_on, starting)
+    return FleetHealth(False, _first(wrong), numbers, problems, going_on)
+
+
+def _wanted(machines: Sequence[Machine], fleets: Sequence[MacFleet], now: datetime) -> tuple[int, int]:
+    """How many Macs people ask for, and how many of these are on their way: machines, and those still to be made."""
+    living = [machine for machine in machines if machine.metadata.deletion_timestamp is None]
+    made = Counter(owner.uid for machine in living for owner in machine.metadata.owner_references)
+    # A fleet's own count is a moment older than the list of its machines.
+    unmade = sum(
+        min(being_made(fleet, now), max(0, fleet.spec.replicas - made[fleet.metadata.uid])) for fleet in fleets
+    )
+    young = sum(not machine.status.ready and is_on_its_way(machine, now) for machine in living)
+    return len(living) + unmade, young + unmade
+
+
+def _well(numbers: Numbers, wanted: int, coming: int, *, starting: bool) -> str:
+    macs = f"{numbers.hosts_ready} of {wanted} Mac{'' if wanted == 1 else 's'} {'is' if wanted == 1 else 'are'} ready"
+    way = f", {coming} {'is' if coming == 1 else 'are'} on the way" if coming else ""
+    running = numbers.running
+    jobs = "" if running is None else f", {running} job{' runs' if running == 1 else 's run'}"
+    return f"{'Starting' if starting else 'Healthy'}: {macs}{way}{jobs}, nothing needs a person."
+
+
+def _first(wrong: Sequence[Problem]) -> str:
     first = wrong[0].sentence.partition(";")[0]
     count = sum(1 + len(problem.symptoms) for problem in wrong)
     more = f" ({count} problems in all)" if count > 1 else ""

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from paddock.base.explanation import span
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.conditions import get_condition
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.ledger.views import QueueSummary
 from paddock.runners.pools.capacity import free_places
 from paddock.runners.pools.nodes import unready_since
-from paddock.runners.pools.pod_predicates import terminal
+from paddock.runners.pools.pod_predicates import alive, busy, terminal, warm, warm_since
 
 __all__ = ["IdleBesideJobs", "LostRunner", "idle_beside_jobs", "lost_runners"]
 
@@ -27,7 +28,8 @@ _STARTED = timedelta(minutes=1)
 @dataclass(frozen=True, slots=True)
 class IdleBesideJobs:
     pool: str
-    waited: timedelta
+    beside: timedelta
+    """How long the jobs wait beside it."""
     jobs: int
     warm: int
     places: int
@@ -64,11 +66,22 @@ def idle_beside_jobs(
         if not jobs or waited <= _HANDED_OVER.total_seconds():
             continue
         places = free_places(pool, pools, nodes, pods, now)
-        warm = pool.status.idle
+        idle = pool.status.idle
+        beside = timedelta(seconds=waited)
+        if idle and (began := _warm_since(pool, pods)) is not None:
+            beside = min(beside, now - began)  # a Pod that is warm since a moment ago is about to be handed its job
         # As many Pods as there are jobs are starting: that is what can be done, and it takes as long as a VM boots.
-        covered = jobs <= pool.status.starting and not warm
-        if (warm or (places and waited > _STARTED.total_seconds())) and not covered:
-            yield IdleBesideJobs(name, timedelta(seconds=waited), jobs, warm, places, _cause(pool, pods))
+        covered = jobs <= pool.status.starting and not idle
+        handing = idle and beside <= _HANDED_OVER
+        if ((idle and not handing) or (places and waited > _STARTED.total_seconds())) and not covered:
+            yield IdleBesideJobs(name, beside, jobs, idle, places, _cause(pool, pods, now))
+
+
+def _warm_since(pool: RunnerPool, pods: Sequence[Pod]) -> datetime | None:
+    """Since when one of the pool's Pods waits for a job; None where none of them says so."""
+    mine = [pod for pod in pods if pod.metadata.labels.get(POOL_LABEL) == pool.metadata.name]
+    free = [pod for pod in mine if alive(pod) and not busy(pod) and warm(pod, pool.spec.os)]
+    return min((since for pod in free if (since := warm_since(pod, pool.spec.os)) is not None), default=None)
 
 
 def _warm_of(pool: RunnerPool, pods: Sequence[Pod]) -> int | None:
@@ -78,11 +91,14 @@ def _warm_of(pool: RunnerPool, pods: Sequence[Pod]) -> int | None:
     return sum(OWNER_LABEL not in pod.metadata.labels for pod in living) if mine else None
 
 
-def _cause(pool: RunnerPool, pods: Sequence[Pod]) -> str:
+def _cause(pool: RunnerPool, pods: Sequence[Pod], now: datetime) -> str:
     spec, status = pool.spec, pool.status
     there = _warm_of(pool, pods)
     if there is not None and there < status.idle:
-        return f"the pool counts {status.idle} warm Pods and has {there}, because the operator has not looked since"
+        counted = (
+            f"the operator counted {span(now - status.observed_at)} ago" if status.observed_at else "its status is old"
+        )
+        return f"the pool counts {status.idle} warm Pods and has {there}, because {counted}"
     ready, scaled = get_condition(status.conditions, "Ready"), get_condition(status.conditions, "Autoscaled")
     if pool.metadata.deletion_timestamp is not None:
         return "the pool is being deleted"

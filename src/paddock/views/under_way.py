@@ -10,46 +10,71 @@ from functools import partial
 from typing import Final
 
 from paddock.base.explanation import Explanation
-from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import PAUSED
-from paddock.hosts.disruption import CORDON_REASON
-from paddock.hosts.why import why_machine
+from paddock.hosts.node_health import cordoned
+from paddock.hosts.why import older_template, why_host, why_machine
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import get_condition
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger.views import QueueSummary
+from paddock.views.cordon import operators_cordon
 from paddock.views.folding import Found, folded, same
 from paddock.views.problem import Problem
 
-__all__ = ["POOL_UNDER_WAY", "is_young", "under_way"]
+__all__ = ["POOL_UNDER_WAY", "being_made", "is_on_its_way", "under_way"]
 
 Host = ScalewayAppleSiliconHost
 Machine = ScalewayAppleSiliconMachine
 
 _UNDER_WAY: Final = timedelta(minutes=20)
 """A step of a Mac's life that takes longer than this is looked at; a reinstall may take half an hour."""
-_YOUNG_REASONS: Final = frozenset(
-    {"", "Adopting", "Adopted", "Claiming", "Verifying", "Bootstrapping", "HostNotReady", "HostBeingWiped"}
-)
+_ASKED_AGAIN: Final = timedelta(minutes=2)
+"""A cloud that fails once is asked again within seconds; one that goes on failing is a problem."""
+_TIME_FOR: Final = {
+    **dict.fromkeys(("", "Adopting", "Adopted", "Claiming", "Verifying", "Bootstrapping"), _UNDER_WAY),
+    **dict.fromkeys(("HostNotReady", "HostBeingWiped"), _UNDER_WAY),
+    "ScalewayAdoptFailed": _ASKED_AGAIN,
+}
+"""How long a machine may say so before a person must know."""
 POOL_UNDER_WAY: Final = frozenset({"Starting", "Draining", "Rolling", "ScalingDown"})
 _NO_IMPACT: Final = 0
 
 
-def is_young(machine: Machine, now: datetime) -> bool:
-    """Whether a machine that is not ready is on its way, and has not been so for long."""
+def being_made(fleet: MacFleet, now: datetime) -> int:
+    """How many machines the fleet's controller still makes by itself, in steps; 0 where it waits for hosts, is halted, or has
+    had its time.
+    """
+    ready = get_condition(fleet.status.conditions, "Ready")
+    since = ready.last_transition_time if ready is not None else fleet.metadata.creation_timestamp
+    new = ready is None and since is not None  # its controller has not written anything yet
+    goes_on = new or (ready is not None and ready.reason == "NotAllReady")
+    if since is not None and now - since >= _UNDER_WAY:
+        return 0
+    return max(0, fleet.spec.replicas - fleet.status.replicas) if goes_on else 0
+
+
+def is_on_its_way(machine: Machine, now: datetime) -> bool:
+    """Whether a machine that is not ready gets there by itself, as far as its time for that has not passed."""
     meta, status = machine.metadata, machine.status
     ready = get_condition(status.conditions, "Ready")
     turned = ready.last_transition_time if ready is not None else None
     since = meta.deletion_timestamp or turned or meta.creation_timestamp
     reason = ready.reason if ready is not None else ""
-    on_its_way = meta.deletion_timestamp is not None or (reason in _YOUNG_REASONS and not status.bootstrap_attempts)
-    return on_its_way and not status.failure_reason and (since is None or now - since < _UNDER_WAY)
+    if status.failure_reason:
+        return False
+    if meta.deletion_timestamp is not None:
+        allowed = _UNDER_WAY
+    else:
+        allowed = timedelta(0) if status.bootstrap_attempts else _TIME_FOR.get(reason, timedelta(0))
+    return allowed > timedelta(0) and (since is None or now - since < allowed)
 
 
 def under_way(
     machines: Sequence[Machine],
     hosts: Sequence[Host],
     nodes: Sequence[Node],
+    fleets: Sequence[MacFleet],
     pools: Sequence[RunnerPool],
     summary: QueueSummary | None,
     now: datetime,
@@ -58,6 +83,8 @@ def under_way(
     found = [
         *folded(_machines(machines, hosts, now), "machines"),
         *folded(_cordoned(machines, nodes), "machines"),
+        *folded(_retiring(hosts, machines, now), "hosts"),
+        *_fleets(fleets, machines, now),
         *_pools(pools),
         *_scale_sets(summary),
         *_limits(summary),
@@ -68,7 +95,7 @@ def under_way(
 def _machines(machines: Sequence[Machine], hosts: Sequence[Host], now: datetime) -> Iterable[Found]:
     for machine in machines:
         meta = machine.metadata
-        if machine.status.ready or PAUSED in meta.annotations or not is_young(machine, now):
+        if machine.status.ready or PAUSED in meta.annotations or not is_on_its_way(machine, now):
             continue
         ready = get_condition(machine.status.conditions, "Ready")
         turned = ready.last_transition_time if ready is not None else None
@@ -83,14 +110,31 @@ def _cordoned(machines: Sequence[Machine], nodes: Sequence[Node]) -> Iterable[Fo
     ours = {machine.metadata.name for machine in machines if machine.status.ready}
     for node in nodes:
         name = node.metadata.name
-        if name not in ours or not node.spec.unschedulable:
+        if name not in ours or not (sentence := cordoned(node)):
             continue
-        reason = node.metadata.annotations.get(CORDON_REASON, "")
-        who = f"for the {reason}" if reason else "by a person, or by what drains it"
-        sentence = f"its Node is cordoned {who}: it takes no new job, and the jobs that run there finish"
         said = Explanation(about=f"machine {name}", sentence=sentence)
-        ask = f"paddock why machine {name}" if reason else f"kubectl uncordon {name}"
+        ask = f"paddock why machine {name}" if operators_cordon(node) else f"paddock undrain {name}"
         yield Found(_NO_IMPACT, "cordoned", None, partial(same, said), ask)
+
+
+def _retiring(hosts: Sequence[Host], machines: Sequence[Machine], now: datetime) -> Iterable[Found]:
+    """Hosts that go back to the cloud for good, and have not been given back yet. Since when is written nowhere."""
+    for host in hosts:
+        if host.spec.retire and host.spec.release is None:
+            why, ask = partial(why_host, host, machines, now), f"paddock why host {host.metadata.name}"
+            yield Found(_NO_IMPACT, "to be retired", None, why, ask)
+
+
+def _fleets(fleets: Sequence[MacFleet], machines: Sequence[Machine], now: datetime) -> Iterable[Problem]:
+    for fleet in fleets:
+        about, ask = f"fleet {fleet.metadata.name}", (f"paddock why fleet {fleet.metadata.name}",)
+        if sentence := older_template(fleet, machines):
+            yield Problem(_NO_IMPACT, about, sentence, commands=ask)
+        if missing := being_made(fleet, now):
+            ready = get_condition(fleet.status.conditions, "Ready")
+            sentence = f"{missing} of its {fleet.spec.replicas} machines are still to be made"
+            message = f": {ready.message}" if ready is not None and ready.message else ""
+            yield Problem(_NO_IMPACT, about, sentence + message, commands=ask)
 
 
 def _pools(pools: Sequence[RunnerPool]) -> Iterable[Problem]:

@@ -18,7 +18,7 @@ from paddock.kube.objects import KubeObject
 from paddock.runners.api import OPERATOR_DRAIN_LABEL, OWNER_LABEL, RUNNER_LABEL
 from paddock.views.cordon import cordon_change, operators_cordon
 from paddock.views.finding import Mac, busy_pods, find_mac, works
-from paddock.views.giving_back import fate, give_back
+from paddock.views.giving_back import fate, give_back, successor
 from paddock.web.finding import find_pod, job_on
 from paddock.web.page_data import PageData
 
@@ -115,9 +115,8 @@ def _release(mac: Mac, name: str, seen: PageData) -> ActionPlan:
     becomes = fate(mac)
     if host is not None:
         steps.append(becomes.sentence)
-    owner = next((ref for ref in machine.metadata.owner_references if ref.kind in ("MacFleet", "Machine")), None)
-    if owner is not None:
-        steps.append(f"{owner.kind} {owner.name} makes another machine in its place")
+    if follows := successor(mac):
+        steps.append(follows)
     draining = mac.node is not None and mac.node.spec.unschedulable
     return replace(
         base,

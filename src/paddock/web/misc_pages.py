@@ -59,7 +59,7 @@ def missing_page(
         h.p(".typed")[
             "What there is: ", [command(f"paddock get {kind}") for kind in ("hosts", "machines", "pods", "jobs")]
         ],
-        h.p[h.a(href="/")["Back to the fleet"]],
+        h.p[h.a(".alone", href="/")["Back to the fleet"]],
     )
 
 
@@ -91,7 +91,7 @@ def refused_page(site: Site, why: str) -> Node:
         "Not done · Paddock",
         h.h1(".object")["That was not done"],
         h.p(".lead")[sentence_case(why), "."],
-        h.p[h.a(href="/")["Back to the fleet"]],
+        h.p[h.a(".alone", href="/")["Back to the fleet"]],
     )
 
 

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from paddock.base.explanation import Explanation, ago, span
 from paddock.hosts.api import ScalewayAppleSiliconMachine
 from paddock.hosts.why import why_fleet, why_host, why_machine
-from paddock.kube.builtin import Pod
+from paddock.kube.builtin import Node, Pod
 from paddock.kube.objects import Condition
-from paddock.kube.stalled import with_stall
+from paddock.kube.stalled_condition import with_stall
 from paddock.runners.api import OWNER_LABEL, POOL_LABEL
 from paddock.runners.http.explain import why_pod, why_pool
 from paddock.runners.http.readonly import JobPage, PodPage
@@ -128,11 +128,12 @@ def _host(name: str, seen: PageData) -> ObjectPage | None:
         ("reboots, releases", f"{history.reboots}, {history.releases}"),
         ("server id", host.spec.server_id),
         ("quarantine", host.spec.quarantine),
+        ("retirement", host.spec.retire),
     ]
     return ObjectPage(
         "host",
         host.metadata.name,
-        why_host(host, seen.machines, seen.now),
+        why_host(host, seen.machines, seen.now, node=_node_of(machine, seen)),
         [fact for fact in facts if fact[1]],
         status.conditions,
         timeline(
@@ -172,13 +173,20 @@ def _machine(name: str, seen: PageData) -> ObjectPage | None:
             machine,
             seen.hosts,
             seen.now,
-            node=next((node for node in seen.nodes if node.metadata.name == name), None),
+            node=_node_of(machine, seen),
         ),
         [fact for fact in facts if fact[1]],
         status.conditions,
         timeline(of_events(seen.events, name), of_conditions(status.conditions)),
         [*related, *_around_mac(seen, machine, itself=False)],
         verbs=offered("machine", mac, None),
+    )
+
+
+def _node_of(machine: ScalewayAppleSiliconMachine | None, seen: PageData) -> Node | None:
+    """The Mac's Node, by the name of its machine."""
+    return next(
+        (node for node in seen.nodes if machine is not None and node.metadata.name == machine.metadata.name), None
     )
 
 
@@ -248,7 +256,7 @@ async def _pool(name: str, seen: PageData, ledger: LedgerReader | None) -> Objec
     return ObjectPage(
         "pool",
         name,
-        why or why_pool(pool, None),
+        why or why_pool(pool, seen.now),
         facts,
         status.conditions,
         timeline(of_events(seen.events, name), of_conditions(status.conditions)),

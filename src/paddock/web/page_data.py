@@ -8,7 +8,7 @@ from paddock.clients.github import BudgetView
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.kube.builtin import Event, Lease, Node, Pod
 from paddock.runners.api import RunnerPool
-from paddock.runners.http.concerns import Concern
+from paddock.runners.http.concern import Concern
 from paddock.runners.ledger import Heal
 from paddock.runners.ledger.views import AccountView, FinishedJob, QueueSummary, RunningJob, Stage, WaitingJob
 from paddock.views.problems.services import Unread

@@ -12,6 +12,7 @@ from paddock.base.readable import shown
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap import FleetConfig
 from paddock.hosts.bootstrap.steps import all_steps
+from paddock.hosts.retirement import set_aside
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.conditions import get_condition
 from paddock.runners.api import OWNER_LABEL, RUNNER_LABEL
@@ -76,7 +77,8 @@ class Tile(Struct, frozen=True, kw_only=True, gc=False):
     steps: int = 0
     floor: str = ""
     price: float = 0.0
-    quarantine: bool = False
+    afterwards: str = ""
+    """What becomes of it when its machine has left: `quarantined`, `retiring`, or empty."""
     since: datetime | None = None
     """Since when it is so, where that is known."""
 
@@ -149,7 +151,7 @@ def _tile(host: Host, around: _Around, now: datetime) -> Tile:
         steps=len(_STEPS) if step else 0,
         floor=_floor(host.status.deletable_at, now),
         price=_price(host.status.price_per_hour),
-        quarantine=bool(host.spec.quarantine),
+        afterwards=set_aside(host),
         since=_since(state, host, machine, job),
     )
 
@@ -162,7 +164,7 @@ def _state(host: Host, machine: Machine | None, node: Node | None, pod: Pod | No
         return "stranded"
     if host.spec.claim is None:
         if host.status.state == "pooled":
-            return "quarantined" if host.spec.quarantine else "free"
+            return "quarantined" if set_aside(host) else "free"
         # The cloud was seen before the ledger moved on: the claim is gone, and the next look will say so.
         meant = {"releasing": "wiping", "owned": "claiming"}.get(host.status.state, host.status.state)
         return meant if meant in STATES else "unknown"
@@ -192,7 +194,7 @@ def _doing(state: str, host: Host, machine: Machine | None, pod: Pod | None, idl
         case "setup" | "claiming" | "failing" if machine is not None:
             return machine.status.bootstrap_step or machine.status.phase.lower()
         case "quarantined":
-            return host.spec.quarantine
+            return f"to be retired: {host.spec.retire}" if host.spec.retire else host.spec.quarantine
         case "stranded" | "foreign" | "gone":
             return host.status.cloud_name
         case _:
@@ -207,7 +209,7 @@ def _since(state: str, host: Host, machine: Machine | None, job: RunningJob | No
             return host.spec.release.requested_at if host.spec.release is not None else None
         case "ready" | "setup" | "claiming" | "failing" if machine is not None:
             ready = get_condition(machine.status.conditions, "Ready")
-        case "stranded" | "quarantined" | "gone":
+        case "stranded" | "gone":  # since when it is set aside is written nowhere
             ready = get_condition(host.status.conditions, "Ready")
         case _:
             return None

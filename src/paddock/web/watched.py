@@ -12,7 +12,7 @@ from paddock.kube.client import Client
 from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
 from paddock.runners.api import RunnerPool
-from paddock.runners.http.concerns import Concern
+from paddock.runners.http.concern import Concern
 from paddock.views.leadership import nobody_leads, observed
 from paddock.web.ledger_reader import LedgerReader
 from paddock.web.page_data import PageData

@@ -8,7 +8,7 @@ from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetTemplate, MachineS
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.kube.conditions import get_condition
 from paddock.kube.errors import InvalidError
-from paddock.kube.objects import ObjectMeta
+from paddock.kube.objects import Condition, ObjectMeta
 from paddock.simulator.fleet_world import FleetWorld
 from paddock.simulator.process import World
 from paddock.simulator.seeds import simulated
@@ -34,6 +34,10 @@ async def _change(fleet: FleetWorld, **spec: object) -> None:
 async def _said(fleet: FleetWorld) -> str:
     said = get_condition((await fleet.api.get(MacFleet, "mini", "default")).status.conditions, "Ready")
     return said.message if said is not None else ""
+
+
+async def _template(fleet: FleetWorld) -> Condition | None:
+    return get_condition((await fleet.api.get(MacFleet, "mini", "default")).status.conditions, "TemplateValid")
 
 
 @simulated(seeds=1)
@@ -101,7 +105,12 @@ async def test_a_template_that_cannot_be_applied_is_held_with_its_reason_and_cos
         assert {machine.metadata.uid for machine in machines if machine.status.ready} == before, "nobody was replaced"
         assert "3 of an older template stay as they are, because the template of now cannot work" in await _said(fleet)
         assert named in await _said(fleet)
+        refused = await _template(fleet)
+        assert refused is not None
+        assert (refused.status, refused.reason, named in refused.message) == ("False", "InvalidTemplate", True)
         await _change(fleet, template={"spec": {field: getattr(MachineSpec(), field)}})
+        await world.clock.sleep(60.0)
+        assert await _template(fleet) is None
     assert not work.seen, "nothing was wiped"
     assert len(fleet.cloud.hosts()) == SIZE + 1, "nothing was bought"
 

@@ -83,6 +83,7 @@ async def test_runners_and_webhooks_go_wrong_once_each(world: World) -> None:
 async def test_where_github_is_asked_for_jobs_no_webhook_can_be_lost() -> None:
     panel = World(page_data(12, now=NOW), webhooks=False).panel
     assert "lose-webhook" not in {each.name for each in panel.breakages()}
+    assert not [each for each in panel.breakages() if "webhook" in f"{each.breaks} {each.expect} {each.heals}"]
     with pytest.raises(KeyError):
         await panel.strike("lose-webhook")
 

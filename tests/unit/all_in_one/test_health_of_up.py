@@ -2,7 +2,8 @@
 
 from paddock.all_in_one.start import unwell
 from paddock.kube.manager import HealthProbes
-from paddock.runners.http.concerns import Concern, space_concern
+from paddock.runners.http.concern import Concern
+from paddock.runners.http.concerns import space_concern
 
 
 def test_a_database_that_takes_no_writes_is_not_well_and_a_disk_that_fills_is():

@@ -20,6 +20,15 @@ from paddock.cli.kinds import ALL_KINDS, kinds
 HEAVY = ("asyncio", "httpx2", "msgspec", "yaml", "starlette", "psycopg", "asyncssh", "paddock.kube", "paddock.hosts")
 
 
+def test_a_command_that_only_reads_loads_what_it_reads_with_and_no_more():
+    """Half of the CPU of `paddock status` was the database's driver, the logger, and GitHub's and Scaleway's clients."""
+    unused = ("psycopg", "psycopg_pool", "structlog", "cryptography", "starlette", "jwt", "asyncssh")
+    parts = "paddock.views.health, paddock.views.leadership, paddock.hosts.why, paddock.kube.client, paddock.cli.status"
+    look = f"import sys, {parts}; print([n for n in {unused!r} if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_help_imports_nothing_heavy():
     look = f"import sys; from paddock.cli import main; main(['--help'], standalone_mode=False); print([n for n in {HEAVY!r} if n in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout
@@ -216,3 +225,13 @@ def test_a_mistyped_command_is_answered_with_the_nearest():
     assert outcome.exit_code == 2
     assert "Did you mean status?" in outcome.output
     assert "Did you mean" not in CliRunner().invoke(main, ["xyzzy"]).output
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [(("get", "machnes"), "machines"), (("why", "machne", "x"), "machine"), (("why", "pol/x"), "pool")],
+)
+def test_a_mistyped_kind_is_answered_with_the_nearest(typed: tuple[str, ...], meant: str):
+    outcome = CliRunner().invoke(main, typed)
+    assert outcome.exit_code == 2
+    assert f"Did you mean {meant}" in outcome.output

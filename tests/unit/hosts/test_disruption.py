@@ -187,7 +187,7 @@ def test_force_on_an_idle_mac_is_nothing_special() -> None:
 def test_a_silent_node_is_told_with_the_remedy() -> None:
     waits = step(WORKS, node(silent=later(minutes=-40)))
     assert FORCE in waits.message
-    assert "silent since 11:20 UTC" in waits.message
+    assert "silent since 2026-06-01 11:20 UTC" in waits.message
 
 
 def test_many_jobs_are_not_a_page_of_text() -> None:

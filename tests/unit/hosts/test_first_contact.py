@@ -30,7 +30,7 @@ def test_the_first_key_is_believed_within_the_window_and_not_a_moment_longer():
 def test_a_refusal_says_since_when_why_and_what_to_do():
     refused = first_contact(host(HostStatus(first_contact=WIPED)), later(hours=3))
     assert isinstance(refused, Refuse)
-    for part in ("host-1", "2 h after the wipe", "release it", f"kubectl annotate sash host-1 {TRUSTED_KEY}="):
+    for part in ("host-1", "2 h 00 min after the wipe", "release it", f"kubectl annotate sash host-1 {TRUSTED_KEY}="):
         assert part in refused.message
 
 

@@ -133,3 +133,11 @@ def test_no_machine_that_works_goes_while_there_is_one_that_does_not():
     decided = plan(fleet(0), machines, {}, NOW, jobs)
     assert names(decided.delete) == ["waiting", "idle", "lost-with-a-job", "one-job", "two-jobs"]
     assert decided.message == "3 ready, 0 wanted; 5 are being given back, 3 of them when their jobs have ended"
+
+
+def test_no_machine_is_made_of_a_template_that_cannot_work():
+    decided = plan(fleet(3), [machine("a", ready=True)], {}, NOW, impossible="template.spec.type 'BOGUS' is not rented")
+    assert (decided.create, decided.growing) == (0, False)
+    assert decided.message == (
+        "1 of 3 ready; 2 are not made, because the template cannot work: template.spec.type 'BOGUS' is not rented"
+    )

@@ -254,4 +254,4 @@ class TestAWipeThatFails:
 
     def test_until_then_it_says_why(self):
         early = step(given_back(wipe="started", wipe_requested_at=NOW), server(MARKER, status="error"), NOW)
-        assert "the wipe ended in an error of the cloud; it is asked for again at 12:10 UTC" in early.reason
+        assert "the wipe ended in an error of the cloud; it is asked for again at 2026-06-01 12:10 UTC" in early.reason

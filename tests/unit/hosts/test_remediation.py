@@ -123,13 +123,13 @@ def test_each_tier_has_its_time_its_pause_and_happens_once(minutes: float, tier:
 def test_every_sentence_says_what_was_tried_and_what_is_next():
     waits = step(20, 2, 15)
     assert waits.message == (
-        "its Node is not ready, since 2026-06-01 12:00 UTC; tried: it was rebooted over SSH at 12:15 UTC; "
-        "next: it is rebooted by the cloud after 12:25 UTC, if that lasts"
+        "its Node is not ready, since 2026-06-01 12:00 UTC; tried: it was rebooted over SSH at 2026-06-01 12:15 UTC; "
+        "next: it is rebooted by the cloud after 2026-06-01 12:25 UTC, if that lasts"
     )
     one = looked_after(2, 15)
     assert one.status.remediation is not None
     noted = replace(one.status.remediation, tried=(RemediationAttempt(tier=2, at=NOW, note="it did not answer SSH"),))
-    assert "tried: it was rebooted over SSH at 12:00 UTC (it did not answer SSH)" in told(SILENT, noted)
+    assert "tried: it was rebooted over SSH at 2026-06-01 12:00 UTC (it did not answer SSH)" in told(SILENT, noted)
 
 
 def test_after_a_long_absence_of_ours_the_tiers_still_follow_one_another_with_their_pauses():
@@ -207,8 +207,8 @@ def test_a_lost_session_is_begun_anew_every_five_minutes_between_the_other_tiers
 def test_whoever_waits_for_a_new_login_says_so():
     waits = next_step(NO_SESSION, kicked(2), [kicked(2)], NOW + timedelta(minutes=3))
     assert waits.message == (
-        "its Node is not ready (NoSession), since 2026-06-01 12:00 UTC; tried: its user was logged in anew at 12:02 UTC; "
-        "next: its user is logged in anew after 12:07 UTC, if that lasts"
+        "its Node is not ready (NoSession), since 2026-06-01 12:00 UTC; tried: its user was logged in anew at 2026-06-01 12:02 UTC; "
+        "next: its user is logged in anew after 2026-06-01 12:07 UTC, if that lasts"
     )
 
 

@@ -1,17 +1,28 @@
 """Every answer to "why?" has a sentence with its numbers, evidence by ledger, and what happens next."""
 
 from datetime import timedelta
+from typing import Literal
 
 import pytest
 from msgspec.structs import replace
 from unit.hosts.made import FREE_NAME, NOW, claim, host, machine, release
 
 from paddock.base.explanation import span
-from paddock.hosts.api import MacFleet, MacFleetSpec, Remediation, RemediationAttempt
+from paddock.hosts.api import (
+    MacFleet,
+    MacFleetSpec,
+    MacFleetStatus,
+    MacFleetTemplate,
+    MachineSpec,
+    Remediation,
+    RemediationAttempt,
+    ScalewayAppleSiliconMachine,
+)
 from paddock.hosts.cluster_api import PAUSED
 from paddock.hosts.listing import unlisted_zones
 from paddock.hosts.recovery import Tiers, after_failure
-from paddock.hosts.why import why_fleet, why_host, why_machine
+from paddock.hosts.why import older_template, why_fleet, why_host, why_machine
+from paddock.kube.builtin import Node, NodeCondition, NodeSpec, NodeStatus
 from paddock.kube.objects import Condition, ObjectMeta, OwnerReference
 
 
@@ -153,8 +164,71 @@ def test_a_machine_in_trouble_says_what_was_tried_and_what_is_next() -> None:
     answer = why_machine(draining, [], NOW)
     facts = [item.fact for item in answer.evidence]
     assert (
-        "its Mac is in trouble for 20 min; tried: its agent was started anew at 11:45 UTC, "
-        "it was rebooted over SSH at 12:00 UTC (lost)"
+        "its Mac is in trouble for 20 min; tried: its agent was started anew at 2026-06-01 11:45 UTC, "
+        "it was rebooted over SSH at 2026-06-01 12:00 UTC (lost)"
     ) in facts
     troubled = machine(remediation=done, server_id="s", conditions=ready("HostInTrouble", "its Node is not ready"))
     assert why_machine(troubled, [], NOW).sentence.endswith("its Node is not ready")
+
+
+def a_node(*, cordoned: bool) -> Node:
+    up = NodeCondition(type="Ready", status="True", last_transition_time=NOW)
+    return Node(
+        metadata=ObjectMeta(name="m-1"),
+        spec=NodeSpec(unschedulable=cordoned),
+        status=NodeStatus(conditions=(up,), allocatable={"tuist.dev/vm": "2"}),
+    )
+
+
+def test_a_ready_mac_that_takes_no_job_says_who_closed_it_whether_machine_or_host_is_asked() -> None:
+    works = machine(ready=True, host_name="h", conditions=ready("NodeReady", "its Node is Ready", "True"))
+    closed = "its Node is cordoned by a person, or by what drains it: it takes no new job"
+    of_machine = why_machine(works, [], NOW, node=a_node(cordoned=True))
+    assert closed in of_machine.sentence
+    assert (of_machine.healthy, of_machine.commands) == (True, ("paddock undrain m-1",))
+    owned = host(spec={"claim": claim(works)}, state="owned")
+    of_host = why_host(owned, [works], NOW, node=a_node(cordoned=True))
+    assert closed in of_host.sentence
+    assert of_host.commands == ("paddock undrain m-1",)
+    assert "cordoned" not in why_machine(works, [], NOW, node=a_node(cordoned=False)).sentence
+    assert "cordoned" not in why_host(owned, [works], NOW, node=a_node(cordoned=False)).sentence
+
+
+def of_fleet(name: str, uid: str, zone: str) -> ScalewayAppleSiliconMachine:
+    owner = OwnerReference(api_version="v1", kind="MacFleet", name="blue", uid="f")
+    made = machine(name, uid=uid, ready=True, spec={"zone": zone})
+    return replace(made, metadata=replace(made.metadata, owner_references=(owner,)))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "then"),
+    [
+        ("OnDelete", "kept until they are deleted, or spec.strategy is RollingUpdate"),
+        ("RollingUpdate", "replaced one after the other"),
+    ],
+)
+def test_a_fleet_names_its_machines_of_an_older_template(strategy: Literal["OnDelete", "RollingUpdate"], then: str):
+    template = MacFleetTemplate(spec=MachineSpec(zone="fr-par-1"))
+    spec = MacFleetSpec(replicas=2, template=template, strategy=strategy)
+    fleet = MacFleet(metadata=ObjectMeta(name="blue", uid="f"), spec=spec)
+    old, new = of_fleet("m-old", "1", "fr-par-3"), of_fleet("m-new", "2", "fr-par-1")
+    assert older_template(fleet, [old, new]) == f"1 of its machines is of an older template (m-old): {then}"
+    assert older_template(fleet, [new]) == ""
+    assert "1 of its machines is of an older template (m-old)" in why_fleet(fleet, [old, new], NOW).sentence
+
+
+def test_a_fleet_whose_template_cannot_work_says_so_though_all_its_machines_are_ready() -> None:
+    refused = Condition(
+        type="TemplateValid",
+        status="False",
+        reason="InvalidTemplate",
+        message="no machine of its template could work: Windows",
+    )
+    fleet = MacFleet(
+        metadata=ObjectMeta(name="blue", uid="f"),
+        spec=MacFleetSpec(replicas=0),
+        status=MacFleetStatus(conditions=(refused,)),
+    )
+    answer = why_fleet(fleet, [], NOW)
+    assert "no machine of its template could work: Windows" in answer.sentence
+    assert not answer.healthy

@@ -17,7 +17,8 @@ from paddock.kube.events import EventRecorder
 from paddock.kube.informer import Informer
 from paddock.kube.objects import Condition, KubeObject, Struct
 from paddock.kube.resource import Resource
-from paddock.kube.stalled import STALLED, Stalls, with_stall
+from paddock.kube.stalled import Stalls
+from paddock.kube.stalled_condition import STALLED, with_stall
 
 COLLECTION = "machines.example.dev"
 

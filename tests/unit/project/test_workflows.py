@@ -1,5 +1,6 @@
 """The workflows of GitHub, by their text: none can run where these tests run."""
 
+import json
 import re
 import sys
 import tomllib
@@ -127,11 +128,22 @@ def test_tests_run_on_the_oldest_python_that_we_serve_and_on_a_newer_one():
     assert len(matrix) > 1
 
 
-def test_dependency_updates_look_into_every_folder_that_has_a_go_module():
+def test_dependency_updates_look_into_every_folder_that_has_a_go_module_or_a_lock_of_npm():
     updates = {one["package-ecosystem"]: one for one in read(FOLDER / "dependabot.yml")["updates"]}
-    assert set(updates) == {"uv", "pip", "github-actions", "docker", "gomod"}
+    assert set(updates) == {"uv", "pip", "github-actions", "docker", "gomod", "npm"}
     modules = {f"/{path.parent.relative_to(ROOT)}" for path in (ROOT / "hack").rglob("go.mod")}
     assert set(updates["gomod"]["directories"]) == modules
+    locks = [f"/{path.parent.relative_to(ROOT)}" for path in (ROOT / "hack").rglob("package-lock.json")]
+    assert [updates["npm"]["directory"]] == locks
+
+
+def test_what_npm_installs_has_its_integrity_and_names_no_registry():
+    for path in (ROOT / "hack").rglob("package-lock.json"):
+        wanted = {name: one for name, one in json.loads(path.read_text())["packages"].items() if name}
+        assert wanted
+        for one in wanted.values():
+            assert one["integrity"].startswith("sha512-")
+            assert "resolved" not in one
 
 
 def test_a_bug_report_asks_for_the_doctor_and_for_versions():

@@ -1,11 +1,14 @@
 """What is said of a host before its machine is deleted is what the operator then does."""
 
 import pytest
+from msgspec.structs import replace
 from unit.hosts.made import OTHER_UID, SERVER_ID, claim, host, machine, release
 
+from paddock.hosts.api import ScalewayAppleSiliconMachine
 from paddock.hosts.delete import RELEASE_POLICY
+from paddock.kube.objects import OwnerReference
 from paddock.views.finding import Mac
-from paddock.views.giving_back import fate
+from paddock.views.giving_back import fate, successor
 
 MACHINE = machine(server_id=SERVER_ID, host_name=SERVER_ID)
 HOST = host(spec={"claim": claim()}, cloud_name="m-1", state="owned")
@@ -40,3 +43,24 @@ def test_a_host_of_another_machine_is_not_touched() -> None:
 
 def test_a_machine_without_a_host_gives_nothing_back() -> None:
     assert fate(Mac(None, machine())).becomes == "kept"
+
+
+def of_a_fleet(**how: dict[str, str]) -> ScalewayAppleSiliconMachine:
+    owner = OwnerReference(api_version="v1", kind="MacFleet", name="blue", uid="f")
+    made = machine(server_id=SERVER_ID, host_name=SERVER_ID, **how)  # pyright: ignore[reportArgumentType]
+    return replace(made, metadata=replace(made.metadata, owner_references=(owner,)))
+
+
+def test_whoever_terminates_a_mac_of_a_fleet_is_told_that_the_fleet_still_wants_as_many() -> None:
+    mac = Mac(HOST, of_a_fleet())
+    assert successor(mac) == "MacFleet blue makes another machine in its place"
+    assert successor(mac, terminate=True) == (
+        "MacFleet blue makes another machine in its place, which waits until a host is free: to have a Mac less, "
+        "lower spec.replicas of blue too"
+    )
+    assert successor(Mac(HOST, MACHINE), terminate=True) == ""
+
+
+def test_a_fleet_that_orders_its_macs_waits_for_none() -> None:
+    ordering = Mac(HOST, of_a_fleet(spec={"source": "Order"}))
+    assert successor(ordering, terminate=True) == "MacFleet blue makes another machine in its place"

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from unit.hosts.made import NOW, OTHER_ID, SERVER_ID, claim, host, later, machine, release
 
 from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetStatus
-from paddock.kube.builtin import Node, NodeCondition, NodeStatus, Pod, PodSpec, PodStatus
-from paddock.kube.objects import Condition, ObjectMeta
+from paddock.kube.builtin import Node, NodeCondition, NodeStatus, Pod, PodCondition, PodSpec, PodStatus
+from paddock.kube.objects import Condition, ObjectMeta, OwnerReference
 from paddock.runners.api import (
     FLEET_LABEL,
     OWNER_LABEL,
@@ -60,7 +60,7 @@ def test_a_quiet_fleet_is_healthy_in_one_sentence():
     owner = machine(ready=True, server_id=SERVER_ID, host_name=SERVER_ID)
     health = look(hosts=[host(spec={"claim": claim(owner)}, state="owned")], machines=[owner])
     assert health.ok
-    assert health.sentence == "Healthy: 1 of 1 Macs are ready, 2 jobs run, nothing needs a person."
+    assert health.sentence == "Healthy: 1 of 1 Mac is ready, 2 jobs run, nothing needs a person."
 
 
 def test_what_cannot_be_reconciled_is_a_problem_with_its_error():
@@ -341,3 +341,85 @@ def test_labels_that_nobody_offers_are_a_problem_that_names_them():
 def test_jobs_that_wait_for_an_approval_are_no_problem():
     health = look(summary=replace(CALM, held=4))
     assert (health.ok, health.numbers.held) == (True, 4)
+
+
+def test_a_fleet_that_was_only_just_made_counts_with_all_that_it_wants():
+    new = MacFleet(metadata=ObjectMeta(name="blue", uid="f", creation_timestamp=NOW), spec=MacFleetSpec(replicas=20))
+    owner = OwnerReference(api_version="v1", kind="MacFleet", name="blue", uid="f")
+    first = machine(conditions=said("Claiming", since=NOW))
+    first = replace(first, metadata=replace(first.metadata, owner_references=(owner,)))
+    health = look(fleets=[new], machines=[first])
+    assert health.sentence.startswith("Starting: 0 of 20 Macs are ready, 20 are on the way")
+
+
+def growing(reason: str, made: int, since: Any = NOW) -> MacFleet:
+    conditions = said(reason, "0 of 20 ready; 7 more follow in steps, 10 at a time", since=since)
+    return MacFleet(
+        metadata=ObjectMeta(name="blue", generation=2),
+        spec=MacFleetSpec(replicas=20),
+        status=MacFleetStatus(replicas=made, observed_generation=2, conditions=conditions),
+    )
+
+
+def test_a_fleet_whose_macs_are_all_on_their_way_starts_up_and_is_neither_well_nor_wrong():
+    machines = [machine(f"m-{number}", uid=str(number), conditions=said("Claiming", since=NOW)) for number in range(13)]
+    health = look(fleets=[growing("NotAllReady", 13)], machines=machines)
+    assert (health.ok, health.starting, abouts(health)) == (True, True, [])
+    assert health.sentence == "Starting: 0 of 20 Macs are ready, 20 are on the way, 2 jobs run, nothing needs a person."
+    [made] = [one for one in health.going_on if one.about == "fleet blue"]
+    assert made.sentence.startswith("7 of its 20 machines are still to be made: 0 of 20 ready")
+
+
+def test_a_fleet_that_waits_for_hosts_or_is_halted_is_a_problem_at_once():
+    for reason in ("WaitingForHosts", "Halted"):
+        assert abouts(look(fleets=[growing(reason, 13)])) == ["fleet blue"]
+
+
+def test_a_fleet_without_a_single_mac_that_comes_is_not_starting():
+    health = look()
+    assert (health.starting, health.sentence) == (
+        False,
+        "Healthy: 0 of 0 Macs are ready, 2 jobs run, nothing needs a person.",
+    )
+
+
+def test_one_failure_of_the_cloud_is_asked_again_and_a_cloud_that_goes_on_failing_is_a_problem():
+    failed = machine(conditions=said("ScalewayAdoptFailed", "answered 500", since=NOW - timedelta(seconds=20)))
+    assert look(machines=[failed]).ok
+    lasting = machine(conditions=said("ScalewayAdoptFailed", "answered 500", since=NOW - timedelta(minutes=3)))
+    assert abouts(look(machines=[lasting])) == ["machine m-1"]
+
+
+def test_a_template_that_cannot_work_is_a_problem_though_every_machine_is_ready():
+    wrong = Condition(
+        type="TemplateValid",
+        status="False",
+        reason="InvalidTemplate",
+        message="no machine of its template could work: Windows",
+    )
+    fleet = growing("AllReady", 20)
+    fleet = replace(fleet, status=replace(fleet.status, conditions=(*fleet.status.conditions, wrong)))
+    [problem] = look(fleets=[fleet]).problems
+    assert (problem.about, problem.sentence) == ("fleet blue", "no machine of its template could work: Windows")
+
+
+def test_a_pool_whose_numbers_are_old_says_that_the_operator_is_slow():
+    counted = pool(conditions=said("AllReady", status="True"))
+    for age, told in ((timedelta(minutes=2), []), (timedelta(minutes=5), ["pool macs"])):
+        seen = replace(counted, status=replace(counted.status, observed_at=NOW - age))
+        assert abouts(look(pools=[seen])) == told
+    [problem] = look(pools=[seen]).problems
+    assert problem.sentence.startswith("its numbers are 5 min old, and the operator counts every minute")
+
+
+def warm_pod(since: Any) -> Pod:
+    up = PodCondition(type="Ready", status="True", last_transition_time=since)
+    one = pod("macs-warm", creation_timestamp=LONG_AGO)
+    return replace(one, status=PodStatus(phase="Running", conditions=(up,)))
+
+
+def test_a_pod_that_has_just_begun_to_wait_is_given_its_job_and_the_age_is_that_of_both_together():
+    waiting = replace(CALM, dispatchable=1, dispatchable_by_pool={"macs": 1}, oldest_by_pool={"macs": 50.0})
+    assert look(pools=[pool(idle=1)], pods=[warm_pod(NOW - timedelta(seconds=5))], summary=waiting).ok
+    [problem] = look(pools=[pool(idle=1)], pods=[warm_pod(NOW - timedelta(seconds=25))], summary=waiting).problems
+    assert problem.since == NOW - timedelta(seconds=25), "the job has waited longer, and not beside a warm Pod"

@@ -10,7 +10,8 @@ from paddock.base.refusals import Refusal
 from paddock.hosts.listing import UNLISTED_ZONES, unlisted_zones_note
 from paddock.kube.builtin import Lease, LeaseSpec
 from paddock.kube.objects import ObjectMeta
-from paddock.runners.http.concerns import Concern, space_concern, writes_concern
+from paddock.runners.http.concern import Concern
+from paddock.runners.http.concerns import space_concern, writes_concern
 from paddock.views.leadership import nobody_leads
 from paddock.views.problems.services import DISPATCH, LINE, Unread
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from unit.hosts.made import NOW, machine
+from unit.hosts.made import NOW, host, machine, release
 from unit.views.test_health import CALM, look, pool, said
 
+from paddock.hosts.api import MacFleet, MacFleetSpec, MacFleetStatus
 from paddock.hosts.disruption import CORDON_REASON
 from paddock.kube.builtin import Node, NodeCondition, NodeSpec, NodeStatus
-from paddock.kube.objects import ObjectMeta
+from paddock.kube.objects import ObjectMeta, OwnerReference
 from paddock.runners.ledger.views import JobSourceView
 
 JUST_NOW = NOW - timedelta(minutes=3)
@@ -103,3 +104,19 @@ def test_a_scale_set_that_is_replaced_is_named_with_its_sentence():
         "pool macs: scale set of acme: the pool changed its label"
     ]
     assert told(summary=replace(CALM, job_sources=[replace(source, sentence="")])) == []
+
+
+def test_a_host_that_is_to_be_retired_is_named_until_it_is_given_back():
+    (one,) = told(hosts=[host(spec={"retire": "old"})])
+    assert one == "host 11111111-1111-4111-8111-111111111111: to be retired: old; it is looked at soon"
+    assert told(hosts=[host(spec={"retire": "old", "release": release(requested_at=JUST_NOW)})]) == []
+
+
+def test_machines_of_an_older_template_are_named_with_what_becomes_of_them():
+    owner = OwnerReference(api_version="v1", kind="MacFleet", name="blue", uid="f")
+    old = machine(ready=True, spec={"zone": "fr-par-3"})
+    old = replace(old, metadata=replace(old.metadata, owner_references=(owner,)))
+    made = MacFleetStatus(replicas=1)
+    fleet = MacFleet(metadata=ObjectMeta(name="blue", uid="f"), spec=MacFleetSpec(replicas=1), status=made)
+    (one,) = told(machines=[old], fleets=[fleet])
+    assert one.startswith("fleet blue: 1 of its machines is of an older template (m-1): kept until they are deleted")

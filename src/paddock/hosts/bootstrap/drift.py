@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from paddock.base.explanation import span
 from paddock.hosts.api import MachineStatus
 
 __all__ = [
@@ -95,9 +96,9 @@ def decide(
         return GaveUp(f"{failures} updates in a row failed; only a new configuration starts them again")
     rearms_at = now if last_failure is None else last_failure + limits.rearm_after
     if now >= rearms_at:
-        return Update(f"{_minutes(limits.rearm_after)} have passed since the last of {failures} failures")
+        return Update(f"{span(limits.rearm_after)} have passed since the last of {failures} failures")
     return GaveUp(
-        f"{failures} updates in a row failed; the next try is {_minutes(limits.rearm_after)} after the last one, "
+        f"{failures} updates in a row failed; the next try is {span(limits.rearm_after)} after the last one, "
         "or as soon as the configuration changes",
         rearms_at,
     )
@@ -141,7 +142,3 @@ def _next_attempt(
     if now < due:
         return WaitUntil(due, f"the last update failed ({failures} of {limits.max_failures or 'any number of'})")
     return Update("the last update failed", failures)
-
-
-def _minutes(span: timedelta) -> str:
-    return f"{span.total_seconds() / 60:g} minutes"

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from paddock.base.clock import rfc3339
+from paddock.base.explanation import utc
 from paddock.base.logs import get_logger
 from paddock.clients.scaleway import Gone
 from paddock.hosts.api import ScalewayAppleSiliconMachine
@@ -151,7 +152,7 @@ class DisruptionGate:
             return ""
         if unheard(machine, node):
             came = machine.metadata.creation_timestamp
-            when = f" ({came:%Y-%m-%d %H:%M} UTC)" if came is not None else ""
+            when = f" ({utc(came)})" if came is not None else ""
             return f"its agent has not reported to this cluster since the machine was moved or restored{when}"
         if lost and node is None and is_true(machine.status.conditions, "Bootstrapped"):
             return f"its Node {machine.metadata.name} is missing, and VMs outlive their agent"

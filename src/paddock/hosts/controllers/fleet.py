@@ -12,10 +12,10 @@ from paddock.hosts.breaker import HALTED, fleet_halt
 from paddock.hosts.cluster_api import WATCH_FILTER_LABEL, watched
 from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.disruption import jobs_by_node
-from paddock.hosts.fleet import FleetPlan, outdated, plan
+from paddock.hosts.fleet import INVALID_TEMPLATE, TEMPLATE_VALID, FleetPlan, outdated, plan
 from paddock.hosts.validation import KNOWN_ZONES, bad_input
 from paddock.kube.builtin import Pod
-from paddock.kube.conditions import get_condition, set_condition
+from paddock.kube.conditions import get_condition, set_condition, without_condition
 from paddock.kube.controller import Done, Request, RequeueAfter, Result
 from paddock.kube.errors import NotFoundError
 from paddock.kube.objects import Condition, ObjectMeta, OwnerReference
@@ -47,7 +47,8 @@ class FleetReconciler:
         machines = [m for m in listed if any(ref.uid == fleet.metadata.uid for ref in m.metadata.owner_references)]
         hosts = {host.metadata.name: host for host in context.hosts.list()}
         jobs = await self._jobs(fleet, machines)
-        decided = plan(fleet, machines, hosts, context.clock.now(), jobs, impossible=self._impossible(fleet))
+        impossible = self._impossible(fleet)
+        decided = plan(fleet, machines, hosts, context.clock.now(), jobs, impossible=impossible)
         # Each effect has its own look at the fleet right before it: whoever corrects a number stops what was decided for
         # the wrong one, but for the one effect whose look came first; the next pass takes that back. Dying between
         # two of them, or losing an answer, costs nothing: the next pass counts anew, on a fresh list.
@@ -65,7 +66,7 @@ class FleetReconciler:
                 )
             except NotFoundError:
                 continue
-        await self._tell(fleet, machines, decided, selector)
+        await self._tell(fleet, machines, decided, selector, impossible)
         if not decided.growing:
             return Done()
         # A machine that gets its host brings the fleet back here by itself; this is for the pace, and the sentence.
@@ -130,7 +131,9 @@ class FleetReconciler:
             spec=spec,
         )
 
-    async def _tell(self, fleet: MacFleet, machines: list[Machine], decided: FleetPlan, selector: str) -> None:
+    async def _tell(
+        self, fleet: MacFleet, machines: list[Machine], decided: FleetPlan, selector: str, impossible: str
+    ) -> None:
         context = self._context
         living = [machine for machine in machines if machine.metadata.deletion_timestamp is None]
         ready = sum(machine.status.ready for machine in living)
@@ -141,6 +144,8 @@ class FleetReconciler:
             status="True" if complete else "False",
             reason="AllReady"
             if complete
+            else INVALID_TEMPLATE
+            if impossible and len(living) < fleet.spec.replicas
             else HALTED
             if halt is not None
             else "WaitingForHosts"
@@ -151,12 +156,19 @@ class FleetReconciler:
         before = get_condition(fleet.status.conditions, "Ready")
         if (decided.short or said.reason == HALTED) and (before is None or before.reason != said.reason):
             context.recorder.record(fleet, "Warning", said.reason, said.message)
+        conditions = set_condition(fleet.status.conditions, said, context.clock.now())
+        if impossible:
+            refused = f"no machine of its template could work: {impossible}"
+            wrong = Condition(type=TEMPLATE_VALID, status="False", reason=INVALID_TEMPLATE, message=refused)
+            conditions = set_condition(conditions, wrong, context.clock.now())
+        else:
+            conditions = without_condition(conditions, TEMPLATE_VALID)
         status = replace(
             fleet.status,
             replicas=len(living),
             ready_replicas=ready,
             selector=selector,
             observed_generation=fleet.metadata.generation,
-            conditions=set_condition(fleet.status.conditions, said, context.clock.now()),
+            conditions=conditions,
         )
         await write_status(context.client, fleet, status)

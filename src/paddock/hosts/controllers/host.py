@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from paddock.base.clock import rfc3339
+from paddock.base.explanation import utc
 from paddock.clients.scaleway import (
     BelowBillingFloor,
     ScalewayError,
@@ -130,7 +131,7 @@ class HostReconciler:
         """
         context = self._context
         asked = host.spec.release.wipe_requested_at if host.spec.release is not None else None
-        evidence = f"the wipe that was asked for at {asked:%Y-%m-%d %H:%M} UTC ended" if asked else "its wipe ended"
+        evidence = f"the wipe that was asked for at {utc(asked)} ended" if asked else "its wipe ended"
         begun = {"openedAt": rfc3339(now), "until": rfc3339(now + WINDOW), "evidence": evidence, "seenAt": None}
         host = await self._save(host, {"hostKey": None, "firstContact": begun}, guarded=True)
         context.bootstrapper.forgive(host)

@@ -189,6 +189,9 @@ class RunnerPoolStatus(Struct, frozen=True):
     dispatch_label_since: datetime | None = None
     last_scale_down_at: datetime | None = None
     observed_generation: int = 0
+    observed_at: Annotated[
+        datetime | None, Meta(description="When the operator counted last; it is written anew once a minute at least.")
+    ] = None
     conditions: tuple[Condition, ...] = ()
 
 

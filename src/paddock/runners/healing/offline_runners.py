@@ -8,6 +8,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from paddock.base.clock import Clock
+from paddock.base.explanation import span
 from paddock.clients.github import Forbidden, GitHub, GitHubRunner, NotFound, RunnerPlace
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.breaker import PLAUSIBLE_FROM
@@ -128,11 +129,10 @@ class OfflineRunners:
         ended = None if session is None or session.ended_at is None else session.ended_at
         why = "its Pod has ended" if ended is not None else "it was minted and never handed out"
         now = self._clock.now()
-        seconds = int((now - first).total_seconds())
         heal = Healed(
             kind="offline_runner",
             subject=f"runner {runner.name}",
-            sentence=f"runner {runner.name} of {place.path} was unregistered: {why}, and it has been offline for {seconds} s",
+            sentence=f"runner {runner.name} of {place.path} was unregistered: {why}, and it has been offline for {span(now - first)}",
             evidence={
                 "runner_id": runner.runner_id,
                 "runner_name": runner.name,

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from paddock.base.explanation import span
 from paddock.base.http_requests import RefusedError, answer, decode, guarded, number_of, read_body, refusal
 from paddock.base.logs import get_logger
 from paddock.base.secrets import Secret
@@ -24,7 +25,8 @@ from paddock.runners.http.internal import Authenticator
 from paddock.runners.http.readonly import PREFIX
 from paddock.runners.ledger import Ledger, LedgerError
 from paddock.runners.ledger.allow_list import AccountChange, ListEntry, RepositoryLimit
-from paddock.runners.ledger.precedence import LARGEST_WEIGHT, PRIORITIES, STEP_SECONDS, Precedence
+from paddock.runners.ledger.precedence import LARGEST_WEIGHT, PRIORITIES, Precedence
+from paddock.runners.ledger.rows import STEP_SECONDS
 from paddock.runners.tenants.names import Named, UnknownNameError, resolve, resolve_listed
 
 __all__ = ["AllowListPage", "AskedChange", "ChangeAccess", "ChangeAnswer", "accounts_routes"]
@@ -255,5 +257,4 @@ def _said(named: Named, weight: int | None, priority: int | None) -> Iterator[st
         among = "the repositories of its account" if named.repository_id else "accounts that wait"
         yield f"{named.sentence} gets {weight} part{'' if weight == 1 else 's'} among {among}, each of which has 1 by default"
     if priority is not None:
-        minutes = STEP_SECONDS // 60
-        yield f"jobs of {named.sentence} wait with priority {priority} (0 by default, one step more every {minutes} min)"
+        yield f"jobs of {named.sentence} wait with priority {priority} (0 by default, one step more every {span(STEP_SECONDS)})"

@@ -6,22 +6,22 @@ Status, page, `/healthz` and `paddock doctor` all ask this. It changes nothing.
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from cryptography import x509
-from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from paddock.base.explanation import utc
 from paddock.base.http_requests import answer
 from paddock.base.refusals import Refusal
+from paddock.runners.http.concern import Concern
 from paddock.runners.http.readonly import PREFIX
 from paddock.runners.ledger.encryption import transport_problem
 from paddock.runners.ledger.opening import Unopened
 
 __all__ = [
-    "Concern",
     "blind_concern",
     "certificate_concern",
     "concerns_route",
@@ -37,17 +37,6 @@ _SOON: Final = timedelta(days=3)
 
 _LEAST_SPACE: Final = 2 * 2**30
 """Bytes. Postgres takes a segment of 16 MB at a time, and up to 1 GB of them between two checkpoints."""
-
-
-class Concern(Struct, frozen=True, kw_only=True):
-    """`fix` is empty where all is well."""
-
-    about: str
-    found: str
-    fix: str = ""
-    weight: Literal["advice", "soon", "stops"] = "advice"
-    """`stops`: no job is claimed while it lasts; `soon`: it will come to that. Both are problems wherever people look."""
-    since: datetime | None = None
 
 
 def writes_concern(refusal: Refusal | None, whose: str, effect: str) -> list[Concern]:
@@ -125,13 +114,11 @@ def certificate_concern(certificate: Path | None, now: datetime) -> Concern:
         )
     begins, ends = found.not_valid_before_utc, found.not_valid_after_utc
     if now < begins:
-        late = f"dispatch's certificate begins only at {begins:%Y-%m-%d %H:%M} UTC, and its clock says {now:%H:%M}"
+        late = f"dispatch's certificate begins only at {utc(begins)}, and its clock says {utc(now)}"
         return Concern(about=about, found=late, fix="run NTP on the Nodes of the operator and of dispatch")
     if now >= ends:
-        over = f"dispatch's certificate has expired at {ends:%Y-%m-%d %H:%M} UTC, so no Pod can be retired"
+        over = f"dispatch's certificate has expired at {utc(ends)}, so no Pod can be retired"
         return Concern(about=about, found=over, fix=waits)
     if ends - now < _SOON:
-        return Concern(
-            about=about, found=f"dispatch's certificate ends at {ends:%Y-%m-%d %H:%M} UTC and is not renewed", fix=waits
-        )
-    return Concern(about=about, found=f"TLS, by a certificate until {ends:%Y-%m-%d %H:%M} UTC")
+        return Concern(about=about, found=f"dispatch's certificate ends at {utc(ends)} and is not renewed", fix=waits)
+    return Concern(about=about, found=f"TLS, by a certificate until {utc(ends)}")

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from paddock.base.clock import rfc3339
 from paddock.base.explanation import Evidence, Explanation, ago, span
 from paddock.kube.builtin import Pod
 from paddock.kube.conditions import get_condition
@@ -263,9 +262,9 @@ def _of_its_job(session: Session | None) -> tuple[str, ...]:
 
 def why_pool(
     pool: RunnerPool,
-    signals: PoolSignals | None,
+    now: datetime,
+    signals: PoolSignals | None = None,
     sources: Sequence[JobSourceView] = (),
-    now: datetime | None = None,
     *,
     not_listed: Sequence[str] = (),
 ) -> Explanation:
@@ -278,12 +277,12 @@ def why_pool(
     evidence = [
         Evidence(
             "cluster",
-            f"{status.replicas} Pods: {status.idle} warm, {status.busy} busy, {status.starting} starting; {spec.replicas} wanted",
+            f"{status.replicas} Pods: {status.idle} warm, {status.busy} busy, {status.starting} starting; {spec.replicas} wanted{_counted(pool, now)}",
         )
     ]
     if ready is not None and ready.last_transition_time is not None:
         evidence.append(
-            Evidence("cluster", f"Ready is {ready.status} ({ready.reason}) since {rfc3339(ready.last_transition_time)}")
+            Evidence("cluster", f"Ready is {ready.status} ({ready.reason}) {ago(ready.last_transition_time, now)}")
         )
     written = [("warm windows", "WarmWindows"), ("profiles", "Profiles")]
     understood = [
@@ -299,7 +298,7 @@ def why_pool(
         )
     deaf = False
     for source in sources:
-        trouble = source.trouble(now) if now is not None else ""
+        trouble = source.trouble(now)
         deaf = deaf or bool(trouble)
         counts = f"{source.assigned} jobs are assigned, {source.advertised} may be; {source.state.lower()}"
         fine = f"{counts}; {source.sentence}" if source.sentence else counts
@@ -329,6 +328,12 @@ def why_pool(
         and not unheard
         and all(said.status == "True" for _, said in understood),
     )
+
+
+def _counted(pool: RunnerPool, now: datetime) -> str:
+    """How old the counts are."""
+    at = pool.status.observed_at
+    return f"; counted {span(now - at)} ago" if at is not None else ""
 
 
 def _allowing(waiting: WaitingJob | None) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from paddock.base.explanation import Explanation
 from paddock.base.http_requests import answer, guarded, refusal
 from paddock.kube.builtin import Pod
 from paddock.kube.reader import CachedReader
-from paddock.kube.stalled import with_stall
+from paddock.kube.stalled_condition import with_stall
 from paddock.runners.api import RunnerPool
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.http.explain import why_job, why_pod, why_pool
@@ -66,7 +66,7 @@ class Explainer:
             unlisted = await self._ledger.scale_sets.not_listed() if pool.spec.job_source == "ScaleSet" else []
         except LedgerError:
             signals, sources, unlisted = None, [], []
-        said = why_pool(pool, signals, sources, self._clock.now(), not_listed=unlisted)
+        said = why_pool(pool, self._clock.now(), signals, sources, not_listed=unlisted)
         return with_stall(said, pool.status.conditions)
 
     def _pod(self, meant: Callable[[Pod], bool]) -> Pod | None:

@@ -9,8 +9,9 @@ What is promised, whoever calls, however many at once, and wherever a process di
 - a write under a claim that is not current changes nothing.
 """
 
-from paddock.runners.ledger.claims import LARGEST_BATCH, Scope
-from paddock.runners.ledger.database import Pool, make_pool, prepare
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from paddock.runners.ledger.errors import (
     InvalidEntryError,
     JobGoneError,
@@ -21,12 +22,6 @@ from paddock.runners.ledger.errors import (
     StaleDeliveryError,
     UnknownAccountError,
 )
-from paddock.runners.ledger.heals import Heal
-from paddock.runners.ledger.kills import GivenUp, Kill
-from paddock.runners.ledger.ledger import SCHEMA, Ledger
-from paddock.runners.ledger.notifications import EVERY_POOL, Listener
-from paddock.runners.ledger.progress import LONGEST_MARK, ProgressMark
-from paddock.runners.ledger.recovery import PodStopped
 from paddock.runners.ledger.rows import (
     FINISHED,
     Account,
@@ -50,7 +45,17 @@ from paddock.runners.ledger.rows import (
     Transition,
     Usage,
 )
-from paddock.runners.ledger.signals import PoolSignals
+
+if TYPE_CHECKING:
+    from paddock.runners.ledger.claims import LARGEST_BATCH, Scope
+    from paddock.runners.ledger.database import Pool, make_pool, prepare
+    from paddock.runners.ledger.heals import Heal
+    from paddock.runners.ledger.kills import GivenUp, Kill
+    from paddock.runners.ledger.ledger import SCHEMA, Ledger
+    from paddock.runners.ledger.notifications import EVERY_POOL, Listener
+    from paddock.runners.ledger.progress import LONGEST_MARK, ProgressMark
+    from paddock.runners.ledger.recovery import PodStopped
+    from paddock.runners.ledger.signals import PoolSignals
 
 __all__ = [
     "EVERY_POOL",
@@ -99,3 +104,24 @@ __all__ = [
     "make_pool",
     "prepare",
 ]
+
+# Imported when first used: whoever only reads what the ledger says, as each command does, need not load the database driver.
+_LATER = {
+    "claims": ("LARGEST_BATCH", "Scope"),
+    "database": ("Pool", "make_pool", "prepare"),
+    "heals": ("Heal",),
+    "kills": ("GivenUp", "Kill"),
+    "ledger": ("Ledger", "SCHEMA"),
+    "notifications": ("EVERY_POOL", "Listener"),
+    "progress": ("LONGEST_MARK", "ProgressMark"),
+    "recovery": ("PodStopped",),
+    "signals": ("PoolSignals",),
+}
+_MODULE_OF = {name: module for module, names in _LATER.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    return value

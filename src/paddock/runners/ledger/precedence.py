@@ -12,13 +12,12 @@ from msgspec import Struct
 
 from paddock.base.clock import Clock
 from paddock.runners.ledger.database import Database, columns
+from paddock.runners.ledger.rows import STEP_SECONDS
 
-__all__ = ["LARGEST_WEIGHT", "PRIORITIES", "STEP_SECONDS", "Precedence", "PrecedenceList", "level_of"]
+__all__ = ["LARGEST_WEIGHT", "PRIORITIES", "Precedence", "PrecedenceList", "level_of"]
 
 LARGEST_WEIGHT: Final = 100
 PRIORITIES: Final = (-10, 10)
-STEP_SECONDS: Final = 180
-"""How long a job waits for one step of priority, up to the highest of those that wait."""
 
 
 class Precedence(Struct, frozen=True):

@@ -8,6 +8,9 @@ from msgspec import Struct
 
 from paddock.runners.api import Platform
 
+STEP_SECONDS: Final = 180
+"""How long a job waits for one step of priority, up to the highest of those that wait."""
+
 __all__ = [
     "FINISHED",
     "Account",

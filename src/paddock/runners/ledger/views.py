@@ -6,9 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from paddock.base.clock import rfc3339
-from paddock.base.explanation import listed, span
-from paddock.runners.ledger.precedence import STEP_SECONDS
+from paddock.base.explanation import listed, span, utc
+from paddock.runners.ledger.rows import STEP_SECONDS
 
 __all__ = [
     "AccountView",
@@ -61,7 +60,7 @@ class JobSourceView(Struct, frozen=True, kw_only=True):
             silent = now - heard
             if silent < _SILENT:
                 return ""
-            return f"no process has heard from its queue for {int(silent.total_seconds())} s"
+            return f"no process has heard from its queue for {span(silent)}"
         return self.sentence
 
 
@@ -302,7 +301,7 @@ def explain(job: Waiting, now: datetime, *, ranked_at_most: int, dispatchable: C
 def _reason(job: Waiting, now: datetime, ranked_at_most: int, *, may_run: bool) -> tuple[Reason, str, datetime | None]:
     who = f"account {job.login}"
     if job.status == "waiting":
-        why = f"GitHub holds it back since {rfc3339(job.changed_at)} until somebody approves its deployment: no runner can take it."
+        why = f"GitHub holds it back since {utc(job.changed_at)} until somebody approves its deployment: no runner can take it."
         return "approval", why, None
     if job.status == "unserved":
         labels = listed(job.labels or (job.label,))
@@ -324,12 +323,12 @@ def _reason(job: Waiting, now: datetime, ranked_at_most: int, *, may_run: bool) 
     longest = job.not_before if job.setback_until is None else max(job.not_before or now, job.setback_until)
     if job.not_before is not None and job.not_before > now and job.not_before == longest:
         failed = f"{job.mint_failures} failed mint{'' if job.mint_failures == 1 else 's'}"
-        why = f"It rests until {rfc3339(job.not_before)} after {failed}: {job.changed_why}."
+        why = f"It rests until {utc(job.not_before)} after {failed}: {job.changed_why}."
         return "resting", why, job.not_before
     if job.setback_until is not None:
         whole = not job.setback_repository
         rests = f"The {who}" if whole else f"Repository {job.repository}"
-        why = f"{rests} rests until {rfc3339(job.setback_until)}, because minting fails: {job.setback_why}."
+        why = f"{rests} rests until {utc(job.setback_until)}, because minting fails: {job.setback_why}."
         return ("account_resting" if whole else "repository_resting"), why, job.setback_until
     if job.limit_vcpus is None or job.limit_memory_mb is None:
         return "limit_missing", f"The {who} has no limit for {job.platform}, and none means nothing.", None

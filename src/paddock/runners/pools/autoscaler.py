@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from paddock.base.clock import Clock, rfc3339
+from paddock.base.explanation import span
 from paddock.base.logs import get_logger
 from paddock.kube.builtin import Node
 from paddock.kube.client import Client
@@ -229,7 +230,7 @@ class Autoscaler:
 
     async def _unknown(self, pool: RunnerPool, reason: str, problem: str) -> Result:
         self._outlooks.pop(key_of(pool), None)  # numbers of the past are not shown as those of now
-        message = f"{pool.spec.replicas} kept, because {problem}; asked again every {EVERY:.0f} s"
+        message = f"{pool.spec.replicas} kept, because {problem}; asked again every {span(EVERY)}"
         said = _condition("False", reason, message)
         conditions = set_condition(pool.status.conditions, said, self._clock.now())
         await self._save(pool, replace(pool.status, conditions=conditions))

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from paddock.base.clock import rfc3339
 from paddock.base.logs import get_logger
 from paddock.kube.builtin import Node, Pod, ServiceAccount
 from paddock.kube.conditions import set_condition
@@ -306,12 +307,20 @@ class PoolReconciler:
             observed_generation=meta.generation,
             conditions=all_of_them,
         )
-        if change := merge_difference(pool.status, status):
+        change = merge_difference(pool.status, status)
+        if change or self._status_ages(pool):
+            # Whoever reads the counts must know how old they are: where nothing changes they are still of this minute.
+            change["observedAt"] = rfc3339(self._clock.now().replace(microsecond=0))
             patch = {"metadata": {"resourceVersion": meta.resource_version}, "status": change}
             try:
                 await self._client.merge_patch(RunnerPool, meta.name, patch, meta.namespace, subresource="status")
             except (ConflictError, NotFoundError):
                 return  # another client wrote first; its write brings the pool back here
+
+    def _status_ages(self, pool: RunnerPool) -> bool:
+        """Whether a reader would take the counts for old, though they are right."""
+        at = pool.status.observed_at
+        return at is None or (self._clock.now() - at).total_seconds() >= self._settings.recheck - 1.0
 
     def _label_since(self, pool: RunnerPool) -> datetime:
         return min(had_label_since(pool), self._clock.now()).replace(microsecond=0)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
+from paddock.base.explanation import span
 from paddock.kube.builtin import Node, Pod
 from paddock.runners.pools.nodes import LICENSED, closed, healthy, nodes_of, seats_of, unready_since
 from paddock.runners.pools.observation import Draft, PoolObservation, Retirement, age, outdated
@@ -92,8 +93,7 @@ def _overdue(draft: Draft, pod: Pod, node: Node | None) -> None:
         # A VM that lost its way to dispatch has the same time again, from then on.
         began = max(bound, vm_unready_since(pod) or bound) if pool.spec.os == "darwin" else bound
         if draft.passed(began + allowed):
-            minutes = allowed.total_seconds() / 60
-            why = f"it got the Node {pod.spec.node_name} and did not ask for a job there within {minutes:.0f} min"
+            why = f"it got the Node {pod.spec.node_name} and did not ask for a job there within {span(allowed)}"
             draft.let_go(pod, "start_timeout", why, pod.spec.node_name, allowed - limit)
         return
     said = unschedulable(pod)

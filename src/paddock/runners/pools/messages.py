@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from paddock.base.clock import rfc3339
+from paddock.base.explanation import utc
 from paddock.kube.builtin import Pod
 from paddock.kube.conditions import get_condition
 from paddock.kube.objects import Condition
@@ -117,7 +117,7 @@ def placeable(pool: RunnerPool, living: Sequence[Pod], counts: Counts, now: date
     if unconfirmed:
         since = before.last_transition_time if before is not None and before.status == "False" else None
         began = min((said.last_transition_time for said in unconfirmed if said.last_transition_time), default=now)
-        text = f"no Node has room for {len(unconfirmed)} Pods since {rfc3339(since or began)}"
+        text = f"no Node has room for {len(unconfirmed)} Pods since {utc(since or began)}"
         told = f"{text} ({unconfirmed[0].message})" if unconfirmed[0].message else text
         return Condition(
             type=PLACEABLE,

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from paddock.base.clock import Clock
+from paddock.base.explanation import span
 from paddock.base.logs import get_logger
 from paddock.kube.client import Client
 from paddock.kube.conditions import set_condition, without_condition
@@ -135,7 +136,7 @@ class ProfileReconciler:
 
 def _refused(error: ApiError) -> str:
     return (
-        f"the cluster refuses a pool of a profile, and it is asked again every {_EVERY:.0f} s: {error}; the operator needs to "
+        f"the cluster refuses a pool of a profile, and it is asked again every {span(_EVERY)}: {error}; the operator needs to "
         "create, patch and delete runnerpools (deploy/rbac, the chart)"
     )
 

@@ -6,11 +6,14 @@ Three steps, each with a sentence that says why: `desired` looks at one pool, `a
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from paddock.base.explanation import span
 from paddock.runners.api import Autoscaling
-from paddock.runners.ledger import PoolSignals
 from paddock.runners.pools.warm_windows import Schedule
+
+if TYPE_CHECKING:
+    from paddock.runners.ledger import PoolSignals
 
 __all__ = [
     "Capacity",
@@ -93,7 +96,7 @@ class Decision:
 _NO_WINDOW = Schedule()
 
 
-def desired(signals: PoolSignals, autoscaling: Autoscaling, windows: Schedule = _NO_WINDOW) -> Desired:
+def desired(signals: "PoolSignals", autoscaling: Autoscaling, windows: Schedule = _NO_WINDOW) -> Desired:
     """max(load, p95 of the last hour) + floor, at least what an open window asks for, at most `maxReplicas`.
 
     The load is Pods that are held or tear down, jobs that may run now, and one Pod for all jobs that their accounts' limits
@@ -189,7 +192,7 @@ def settle(granted: Grant, current: int, memory: Remembered, now: float, cooldow
         return Decision(granted.replicas, "ScaledDown", granted.why, Remembered(forgotten, granted.replicas))
     target = min(highest, current)
     kept = Remembered(tuple(wanted), target)
-    why = f"{granted.why}; {granted.replicas} would do, and the pool shrinks to that once it has held for {cooldown:.0f} s"
+    why = f"{granted.why}; {granted.replicas} would do, and the pool shrinks to that once it has held for {span(cooldown)}"
     if target == current:
         return Decision(current, "CoolingDown", why, kept)
     return Decision(target, "ScaledDown", granted.why if target == granted.replicas else why, kept)

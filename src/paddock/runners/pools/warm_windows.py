@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
-from paddock.base.clock import rfc3339
 from paddock.base.cron import Cron, CronError, TimeZoneError, parse, time_zone
+from paddock.base.explanation import utc
 from paddock.kube.objects import Condition
 from paddock.runners.api import Autoscaling, WarmWindow
 
@@ -99,12 +99,12 @@ def scheduled(autoscaling: Autoscaling, seen: Schedule) -> Condition | None:
 def _sentence(opened: Sequence[Opening], ahead: Opening | None) -> str:
     parts: list[str] = []
     for each in opened:
-        until = f" until {rfc3339(each.until)}" if each.until is not None else ""
+        until = f" until {utc(each.until)}" if each.until is not None else ""
         parts.append(f"{each.name} is open{until} and keeps {_amount(each.window)}")
     if not parts:
         parts.append("no window is open")
     if ahead is not None:
-        parts.append(f"{ahead.name} opens next, at {rfc3339(ahead.since)}, with {_amount(ahead.window)}")
+        parts.append(f"{ahead.name} opens next, at {utc(ahead.since)}, with {_amount(ahead.window)}")
     return "; ".join(parts)
 
 

@@ -26,7 +26,8 @@ from paddock.runners.healing.last_words import LastWords
 from paddock.runners.healing.service import HealingContext, HealingService
 from paddock.runners.http.accounts import accounts_routes
 from paddock.runners.http.budget_metrics import BudgetCollector
-from paddock.runners.http.concerns import Concern, blind_concern, writes_concern
+from paddock.runners.http.concern import Concern
+from paddock.runners.http.concerns import blind_concern, writes_concern
 from paddock.runners.http.ended import ended_routes
 from paddock.runners.http.history import history_route
 from paddock.runners.http.internal import internal_routes

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from paddock.kube.manager import HealthProbes
-from paddock.runners.http.concerns import Concern
+from paddock.runners.http.concern import Concern
 
 __all__ = ["READY_WITHOUT_STORE_AFTER", "liveness", "readiness"]
 

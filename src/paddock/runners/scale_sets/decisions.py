@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
 
+from paddock.base.explanation import span
 from paddock.clients.github import errors as github
 from paddock.clients.github.contract import RunnerPlace
 from paddock.clients.github.scaleset import ScaleSet
@@ -147,7 +148,7 @@ class Failure:
 def failure(error: github.GitHubError, place: RunnerPlace, *, failures: int) -> Failure:
     """What GitHub's refusal means. What only a person can mend is asked again every five minutes, and not in a loop."""
     if isinstance(error, github.RateLimited):
-        sentence = f"GitHub wants to be left alone for {error.retry_after:.0f} s: {error.message}"
+        sentence = f"GitHub wants to be left alone for {span(error.retry_after)}: {error.message}"
         return Failure("Lost", sentence, max(1.0, error.retry_after))
     if isinstance(error, github.Unavailable):
         return Failure("Lost", f"GitHub cannot be asked for jobs: {error.message}", min(15.0, 2.0 ** min(failures, 4)))

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
 
-from paddock.base.clock import rfc3339
+from paddock.base.explanation import utc
 from paddock.clients.github.scaleset import ScaleSet, ScaleSetStatistics
 from paddock.runners.api import RunnerPool
 from paddock.runners.ledger.scale_sets import Source
@@ -134,7 +134,7 @@ def replaced(found: ScaleSet, wanted: DesiredSet, source: Source, since: datetim
         waits = f"; jobs that ask for {found.name!r} wait at GitHub until a scale set offers it"
     return (
         f"the pool changed {differences(found, wanted, source)}: scale set {found.name!r} takes no new jobs since "
-        f"{rfc3339(since)}; {left}, then it is deleted and {wanted.name!r} is made{waits}"
+        f"{utc(since)}; {left}, then it is deleted and {wanted.name!r} is made{waits}"
     )
 
 

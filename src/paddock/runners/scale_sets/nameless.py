@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from paddock.base.explanation import span
 from paddock.clients.github.scaleset import ScaleSetStatistics
 from paddock.runners.ledger.assignments import OpenAssignment
 
@@ -111,7 +112,7 @@ def left_behind(rows: Sequence[OpenAssignment]) -> list[Ending]:
 
 def _over(rows: Sequence[OpenAssignment], now: datetime) -> list[Ending]:
     """Nameless rows whose end was begun, or that no runner was given a job for."""
-    why = f"GitHub counted a job that it gave to no runner for {_IN_VAIN.total_seconds() / 60:.0f} minutes"
+    why = f"GitHub counted a job that it gave to no runner for {span(_IN_VAIN)}"
     late = [
         row for row in rows if row.nameless and not row.started and row.handed_at and now - row.handed_at >= _IN_VAIN
     ]

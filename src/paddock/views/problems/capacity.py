@@ -81,10 +81,10 @@ def of_capacity(
         )
     for found in idle_beside_jobs(pools, nodes or (), pods, summary, now):
         yield Problem(
-            JOBS_WAIT if found.waited > _WAITS_TOO_LONG else POOL,
+            JOBS_WAIT if found.beside > _WAITS_TOO_LONG else POOL,
             f"pool {found.pool}",
             found.sentence,
-            since=now - found.waited,
+            since=now - found.beside,
             commands=(f"paddock why pool {found.pool}", "paddock get jobs", "paddock get pods"),
             runbook="PaddockIdleBesideJobs",
             ties=Ties(by_itself=True),

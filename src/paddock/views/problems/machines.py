@@ -12,7 +12,7 @@ from paddock.views.folding import Found
 from paddock.views.problem import Ties
 from paddock.views.problems.conditions import ready_since
 from paddock.views.problems.impact import FAILED, NOT_READY
-from paddock.views.under_way import is_young
+from paddock.views.under_way import is_on_its_way
 
 __all__ = ["of_machines"]
 
@@ -31,7 +31,7 @@ def of_machines(
         ready = get_condition(status.conditions, "Ready")
         reason = ready.reason if ready is not None else ""
         since = meta.deletion_timestamp or ready_since(status.conditions) or meta.creation_timestamp
-        if is_young(machine, now):
+        if is_on_its_way(machine, now):
             continue
         yield Found(
             FAILED if status.failure_reason else NOT_READY,

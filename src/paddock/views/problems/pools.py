@@ -8,18 +8,21 @@ from paddock.kube.conditions import get_condition
 from paddock.runners.api import RunnerPool
 from paddock.views.problem import Problem, Ties
 from paddock.views.problems.conditions import message_of, ready_since
-from paddock.views.problems.impact import POOL, SHORT
+from paddock.views.problems.impact import POD, POOL, SHORT
 from paddock.views.under_way import POOL_UNDER_WAY
 
 __all__ = ["of_pools"]
 
 _POD_STARTS = timedelta(minutes=5)
+_COUNTED = timedelta(minutes=3)
+"""The operator counts once a minute, and a busy one a little later."""
 _POOL_GRACE = timedelta(minutes=1)
 _WRITTEN_WRONG = frozenset({"InvalidConfiguration", "AmbiguousDispatchLabel"})
 
 
 def of_pools(pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:
     for pool in pools:
+        yield from _old(pool, now)
         yield from _refused_fields(pool)
         ready = get_condition(pool.status.conditions, "Ready")
         if ready is None or ready.status == "True" or (ready.reason in POOL_UNDER_WAY and not _none_starts(pool, now)):
@@ -39,6 +42,23 @@ def of_pools(pools: Sequence[RunnerPool], now: datetime) -> Iterable[Problem]:
             runbook="PaddockJobsWaitTooLong",
             ties=Ties(fleet=pool.spec.fleet_selector, by_itself=ready.reason in _WRITTEN_WRONG),
         )
+
+
+def _old(pool: RunnerPool, now: datetime) -> Iterable[Problem]:
+    """What a pool says of itself is of the minute; where it is older, the operator is slow, and every number is as old."""
+    at, name = pool.status.observed_at, pool.metadata.name
+    if at is None or now - at <= _COUNTED:
+        return
+    yield Problem(
+        POD,
+        f"pool {name}",
+        f"its numbers are {span(now - at)} old, and the operator counts every minute: it is slow, or does not run",
+        since=at,
+        doing="dispatch hands out jobs meanwhile",
+        commands=("paddock doctor", f"paddock why pool {name}"),
+        runbook="PaddockOperatorAbsent",
+        ties=Ties(fleet=pool.spec.fleet_selector),
+    )
 
 
 def _pool_since(pool: RunnerPool) -> datetime | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from paddock.runners.http.concerns import Concern
+from paddock.runners.http.concern import Concern
 from paddock.views.problem import Problem
 from paddock.views.problems.impact import NO_SERVICE, TOLD
 

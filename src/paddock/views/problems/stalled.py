@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.kube.conditions import get_condition
-from paddock.kube.stalled import STALLED
+from paddock.kube.stalled_condition import STALLED
 from paddock.runners.api import RunnerPool
 from paddock.views.problem import Problem, Ties
 from paddock.views.problems.impact import FAILED

@@ -54,16 +54,14 @@ def many(count: int, one: str) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A duration as short as it can be said without losing what matters."""
+    """A measured duration: below ten seconds its fractions count, above it is a length of time as any other."""
     if value is None:
         return "\u2013"
     if value < 1:
         return f"{value * 1000:.0f} ms"
     if value < 10:
         return f"{value:.1f} s"
-    if value < 120:
-        return f"{value:.0f} s"
-    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} h"
+    return span(value)
 
 
 def clock_time(moment: datetime | None) -> Node:

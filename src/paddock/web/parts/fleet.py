@@ -138,6 +138,6 @@ def _large(tile: Tile, now: datetime) -> Node:
 
 
 def _else(tile: Tile) -> str:
-    if tile.quarantine:
-        return "quarantined once it is released"
+    if tile.afterwards:
+        return f"{tile.afterwards} once it is released"
     return "waits for a machine" if tile.state == "free" else STATES[tile.state].meaning

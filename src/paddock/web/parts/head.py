@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 import htpy as h
 from htpy import Node
 
-from paddock.base.clock import rfc3339
 from paddock.base.explanation import span
 from paddock.clients.github import BudgetView
 from paddock.views.health import ASIDE, FleetHealth
@@ -17,15 +16,20 @@ from paddock.web.parts.drawing import bar
 __all__ = ["light", "vitals"]
 
 _STALLED = 90.0
+_WELL = ("good", "All is well", "✓")
+_STARTING = ("aside", "Starting up", "…")
+_WRONG = ("bad", "Needs attention", "!")
 
 
 def light(health: FleetHealth) -> Node:
     """The traffic light. The word says it, the shape says it, and so does the colour."""
-    kind, word = ("good", "All is well") if health.ok else ("bad", "Needs attention")
+    kind, word, sign = _WELL if health.ok else _WRONG
+    if health.starting:
+        kind, word, sign = _STARTING
     sentence = health.sentence.partition(": ")[2] or health.sentence
     wrong = sum(problem.impact > ASIDE for problem in health.problems)
     return h.div(".light", data_kind=kind, data_problems=str(wrong))[
-        h.span(".lamp", aria_hidden="true")["✓" if health.ok else "!"],
+        h.span(".lamp", aria_hidden="true")[sign],
         # Only the word is announced when it changes; the sentence counts seconds.
         h.strong(role="status")[word],
         h.span(".light-why")[sentence_case(sentence)],
@@ -56,7 +60,7 @@ def _budget(budgets: Sequence[BudgetView], now: datetime) -> Node:
     share = tightest.remaining / max(1, tightest.limit)
     if tightest.held_until is not None and tightest.held_until > now:
         return h.fragment[bar(share, "held", "bad"), f" held by GitHub for {span(tightest.held_until - now)}"]
-    resets = f", full again at {rfc3339(tightest.resets_at)[11:16]} UTC" if tightest.resets_at is not None else ""
+    resets = f", full again in {span(tightest.resets_at - now)}" if tightest.resets_at is not None else ""
     label = f"{share:.0%} of GitHub's hourly calls left{resets}"
     return h.fragment[bar(share, label, "good" if share > 0.2 else "bad"), f" {share:.0%} left"]
 

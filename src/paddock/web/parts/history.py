@@ -31,7 +31,7 @@ def history_card(now: datetime) -> Node:
                     for name in WINDOWS
                 ]
             ],
-            h.a(href=f"/rewind?at={rfc3339(now - timedelta(minutes=5))}")["Rewind the page"],
+            h.a(".alone", href=f"/rewind?at={rfc3339(now - timedelta(minutes=5))}")["Rewind the page"],
         ],
         h.p(".history-said.quiet", aria_live="off"),
         h.div(".charts")[

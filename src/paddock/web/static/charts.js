@@ -28,7 +28,7 @@
   };
   const utc = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ");
   const number = (value) => value === null || value === undefined ? "–" : String(Math.round(value * 100) / 100);
-  const lasting = (value) => value === null || value === undefined ? "–" : value < 120 ? `${Math.round(value * 10) / 10} s` : `${Math.round(value / 60)} min`;
+  const lasting = (value) => value === null || value === undefined ? "–" : value < 10 ? `${Math.round(value * 10) / 10} s` : paddock.span(Math.floor(value));
 
   // Where no sampler ran there is a gap, and no line is drawn across it.
   const columns = (found, lists) => {

@@ -13,6 +13,7 @@
     if (minutes < 120) return `${minutes} min`;
     return hours < 48 ? `${hours} h ${String(minutes % 60).padStart(2, "0")} min` : `${Math.floor(hours / 24)} d`;
   };
+  globalThis.paddock = { span };
   // The server's clock counts, not this machine's: the page says what time it was there when it was made.
   const told = Date.parse(document.querySelector("[data-now]")?.dataset.now ?? "");
   const ahead = Number.isNaN(told) ? 0 : told - (performance.timeOrigin + performance.getEntriesByType("navigation")[0].responseEnd);

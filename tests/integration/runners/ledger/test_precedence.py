@@ -9,7 +9,7 @@ from integration.runners.ledger.rig import ACME, BOLT, CRUX, POOL, Bench, job, p
 
 from paddock.runners.ledger import Outcome
 from paddock.runners.ledger.errors import InvalidEntryError
-from paddock.runners.ledger.precedence import STEP_SECONDS
+from paddock.runners.ledger.rows import STEP_SECONDS
 
 APP, WEB, DOCS = 71, 72, 73
 

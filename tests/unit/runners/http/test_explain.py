@@ -627,13 +627,13 @@ def test_a_pool_says_what_its_controllers_say_with_the_numbers_of_both_ledgers_a
     pool = a_pool(
         idle=2, busy=1, conditions=(ready(last_transition_time=ago(minutes=5)), scaled("1 busy + 1 to stay warm is 2"))
     )
-    said = why_pool(pool, signals(queued=4, withheld=3))
+    said = why_pool(pool, NOW, signals(queued=4, withheld=3))
     assert said.about == "pool mac"
     assert said.sentence == "3 of 3 Pods are there"
     assert said.next == "1 busy + 1 to stay warm is 2"
     assert said.evidence == (
         Evidence("cluster", "3 Pods: 2 warm, 1 busy, 0 starting; 3 wanted"),
-        Evidence("cluster", "Ready is True (AllReady) since 2026-06-01T11:55:00Z"),
+        Evidence("cluster", "Ready is True (AllReady) for 5 min"),
         Evidence(
             "database", "4 jobs may run now, 3 are over a limit, 0 are of nobody on the allow list, 2 Pods are occupied"
         ),
@@ -642,16 +642,16 @@ def test_a_pool_says_what_its_controllers_say_with_the_numbers_of_both_ledgers_a
 
 
 def test_a_pool_that_no_controller_looked_at_says_so() -> None:
-    said = why_pool(a_pool(), None)
+    said = why_pool(a_pool(), NOW)
     assert said.sentence == "no controller has looked at it yet"
     assert (said.healthy, said.next) == (False, "")
     assert [evidence.ledger for evidence in said.evidence] == ["cluster"], "an unreachable ledger says nothing"
-    assert why_pool(a_pool(conditions=(ready(message=""),)), None).sentence == "no controller has looked at it yet"
+    assert why_pool(a_pool(conditions=(ready(message=""),)), NOW).sentence == "no controller has looked at it yet"
 
 
 def test_a_pool_whose_jobs_wait_for_its_pods_to_start_says_that_they_will_be_taken() -> None:
     pool = a_pool(starting=2, conditions=(ready("False", "2 Pods are starting"),))
-    said = why_pool(pool, signals(queued=1, oldest=90.0))
+    said = why_pool(pool, NOW, signals(queued=1, oldest=90.0))
     assert said.next == "Warm Pods take the waiting jobs as soon as they are up."
     assert (said.healthy, said.runbook) == (False, "")
 
@@ -660,7 +660,7 @@ def test_a_pool_whose_jobs_wait_for_its_pods_to_start_says_that_they_will_be_tak
 def test_jobs_that_wait_beside_warm_pods_are_a_fault_of_dispatch_and_not_of_the_pool(
     oldest: float, starved: bool
 ) -> None:
-    said = why_pool(a_pool(idle=2, conditions=(ready(),)), signals(queued=1, oldest=oldest))
+    said = why_pool(a_pool(idle=2, conditions=(ready(),)), NOW, signals(queued=1, oldest=oldest))
     assert said.healthy is not starved
     assert said.runbook == ("PaddockJobsWaitTooLong" if starved else "")
 
@@ -670,7 +670,7 @@ def test_a_pool_says_what_is_known_of_its_warm_windows_and_is_not_well_while_one
     status: str, reason: str
 ) -> None:
     windows = Condition(type="WarmWindows", status=status, reason=reason, message="office is open")
-    said = why_pool(a_pool(idle=1, conditions=(ready(), windows)), None)
+    said = why_pool(a_pool(idle=1, conditions=(ready(), windows)), NOW)
 
     assert Evidence("cluster", "warm windows: office is open") in said.evidence
     assert said.healthy is (status == "True")
@@ -719,7 +719,7 @@ def test_what_is_said_of_a_scale_set_that_is_listened_to_is_evidence() -> None:
         pool="mac", login="acme", repository="", state="Listening", sentence="the pool changed its label: …",
         since=NOW, heard_at=NOW, assigned=1, advertised=0,
     )  # fmt: skip
-    said = why_pool(a_pool(conditions=(ready(),)), signals(), [source], NOW)
+    said = why_pool(a_pool(conditions=(ready(),)), NOW, signals(), [source])
     assert (
         Evidence(
             "GitHub",
@@ -733,7 +733,7 @@ def test_what_is_said_of_a_scale_set_that_is_listened_to_is_evidence() -> None:
 def test_a_pool_whose_accounts_installed_the_app_and_were_not_allowed_names_the_command() -> None:
     pool = a_pool(conditions=(ready(),))
     pool = replace(pool, spec=replace(pool.spec, job_source="ScaleSet"))
-    said = why_pool(pool, signals(), [], NOW, not_listed=["acme"])
+    said = why_pool(pool, NOW, signals(), [], not_listed=["acme"])
     assert (
         Evidence(
             "database",
@@ -743,6 +743,6 @@ def test_a_pool_whose_accounts_installed_the_app_and_were_not_allowed_names_the_
     )
     assert said.commands[0] == "paddock accounts allow acme"
     assert (said.healthy, said.runbook) == (False, "PaddockJobSourceLost")
-    nobody = why_pool(pool, signals(), [], NOW)
+    nobody = why_pool(pool, NOW, signals(), [])
     assert nobody.evidence[-1].fact == "nobody who may run jobs has installed the App: paddock accounts list"
-    assert why_pool(a_pool(conditions=(ready(),)), signals(), [], NOW, not_listed=["acme"]).healthy
+    assert why_pool(a_pool(conditions=(ready(),)), NOW, signals(), [], not_listed=["acme"]).healthy

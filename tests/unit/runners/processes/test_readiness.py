@@ -2,7 +2,7 @@
 
 import pytest
 
-from paddock.runners.http.concerns import Concern
+from paddock.runners.http.concern import Concern
 from paddock.runners.processes.readiness import READY_WITHOUT_STORE_AFTER, liveness, readiness
 
 

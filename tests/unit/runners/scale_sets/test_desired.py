@@ -66,7 +66,7 @@ def test_the_sentence_says_what_changed_since_when_and_what_comes_next() -> None
     wanted = desired(pool(label="macos-27"), "us")
     assert replaced(named("macos-26"), wanted, source(LABELS), NOW, 2) == (
         "the pool changed dispatchLabel from 'macos-26' to 'macos-27': scale set 'macos-26' takes no new jobs since "
-        "2026-11-16T12:00:00Z; 2 assigned jobs are served to the end, then it is deleted and 'macos-27' is made; "
+        "2026-11-16 12:00 UTC; 2 assigned jobs are served to the end, then it is deleted and 'macos-27' is made; "
         "jobs that ask for 'macos-26' wait at GitHub until a scale set offers it"
     )
     said = replaced(named("macos-26"), desired(pool(label="new", offers=("macos-26",)), "us"), source(LABELS), NOW, 0)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from paddock.base.explanation import span, utc
 from paddock.clients.scaleway import Credentials, Gone, HealthDetails, ScalewayError
 from paddock.hosts import recovery
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
@@ -231,12 +232,11 @@ class BootstrapHost:
             machine = await context.save(
                 machine, replace(machine.status, password_missing_since=now.replace(microsecond=0))
             )
-            message = f"the cloud has shown no usable password since {since:%H:%M} UTC"
+            message = f"the cloud has shown no usable password since {utc(since)}"
             return await self.failed(machine, host, "password", message)
-        timeout = context.settings.tiers.sealed_timeout.total_seconds() / 60
         message = (
-            f"the cloud shows no usable password (sealed); it is read again every {_SLOWLY:.0f} s, "
-            f"and counts as a failed bootstrap after {timeout:.0f} min"
+            f"the cloud shows no usable password (sealed); it is read again every {span(_SLOWLY)}, "
+            f"and counts as a failed bootstrap after {span(context.settings.tiers.sealed_timeout)}"
         )
         return await self._blocked(machine, "MissingSudoPassword", message, _SLOWLY)
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from paddock.base.explanation import span
 from paddock.clients.scaleway import OutOfStock, QuotaExceeded, Server, ServerList
 from paddock.clients.scaleway.os_family import family_matches
 from paddock.hosts.api import ScalewayAppleSiliconMachine
@@ -154,7 +155,7 @@ class Order:
 
     async def _refused(self, machine: Machine, refusal: OutOfStock | QuotaExceeded, now: datetime) -> RequeueAfter:
         reason = "OutOfStock" if isinstance(refusal, OutOfStock) else "QuotaExceeded"
-        message = f"the cloud refuses a {machine.spec.type} in {machine.spec.zone}, asked again in {_WHEN_REFUSED / 60:.0f} min: {refusal}"
+        message = f"the cloud refuses a {machine.spec.type} in {machine.spec.zone}, asked again in {span(_WHEN_REFUSED)}: {refusal}"
         self._context.say(machine, "Warning", reason, message)
         status = condition(
             replace(machine.status, ordered_at=None), "Provisioned", False, reason, message, now, severity="Warning"

@@ -9,6 +9,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from paddock.base.clock import rfc3339
+from paddock.base.explanation import utc
 from paddock.clients.scaleway import ScalewayError
 from paddock.hosts.api import (
     BOOTSTRAPPED,
@@ -167,7 +168,7 @@ class ReinstallHost:
         fresh = await context.fresh_host(host.metadata.name)
         if fresh is None:
             return RequeueAfter(_AT_ONCE)
-        evidence = f"the reinstall in place that was asked for at {work.asked_at or now:%Y-%m-%d %H:%M} UTC ended"
+        evidence = f"the reinstall in place that was asked for at {utc(work.asked_at or now)} ended"
         begun = {"openedAt": rfc3339(now), "until": rfc3339(now + WINDOW), "evidence": evidence, "seenAt": None}
         await context.client.merge_patch(
             Host,
@@ -224,7 +225,7 @@ class ReinstallHost:
     @staticmethod
     def _said(status: MachineStatus, work: Reinstall, message: str, now: datetime) -> MachineStatus:
         """The one sentence. That it is bootstrapped stays true for as long as its old disk may be there."""
-        since = f", since {work.since:%Y-%m-%d %H:%M} UTC" if work.since is not None else ""
+        since = f", since {utc(work.since)}" if work.since is not None else ""
         said = f"is reinstalled in place{since}: {message}; the reason: {work.message}"
         if status.reinstall is not None and status.reinstall.wipe == "started":
             status = condition(status, "Bootstrapped", False, "Reinstalling", said, now, severity="Info")

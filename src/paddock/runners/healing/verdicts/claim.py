@@ -8,6 +8,7 @@ slot given away too early takes the account over its limit.
 from dataclasses import dataclass
 from datetime import timedelta
 
+from paddock.base.explanation import span
 from paddock.runners.api.settings import HealingSettings
 
 __all__ = ["ClaimVerdict", "ClaimView", "judge"]
@@ -59,7 +60,7 @@ def judge(claim: ClaimView, settings: HealingSettings) -> ClaimVerdict:
         return ClaimVerdict(
             True,
             "displaced_claim",
-            f"its job went to another runner {_span(claim.displaced_for)} ago, and it was given no other",
+            f"its job went to another runner {span(claim.displaced_for)} ago, and it was given no other",
             unregister=True,
         )
     if claim.over_for is None:
@@ -67,30 +68,25 @@ def judge(claim: ClaimView, settings: HealingSettings) -> ClaimVerdict:
     if claim.busy_elsewhere:
         return ClaimVerdict(False, "", "its job is over, but its runner executes another one that is not")
     if claim.age < settings.claim_grace:
-        return ClaimVerdict(False, "", f"its job is over, but the claim is younger than {_span(settings.claim_grace)}")
+        return ClaimVerdict(False, "", f"its job is over, but the claim is younger than {span(settings.claim_grace)}")
     if not claim.executor_named and claim.over_for < settings.finished_grace:
         # Cancelled while it waited: GitHub may be giving a sibling to the idle runner this very moment.
-        return ClaimVerdict(False, "", f"its job ended without a runner less than {_span(settings.finished_grace)} ago")
+        return ClaimVerdict(False, "", f"its job ended without a runner less than {span(settings.finished_grace)} ago")
     return ClaimVerdict(
         True,
         "completed_claim",
-        f"its job has been over for {_span(claim.over_for)} and no other job runs under it",
+        f"its job has been over for {span(claim.over_for)} and no other job runs under it",
         unregister=not claim.executed_it,
     )
 
 
 def _unminted(claim: ClaimView, settings: HealingSettings) -> ClaimVerdict:
     if claim.age >= settings.claim_grace:
-        return ClaimVerdict(True, "stale_claim", f"claimed {_span(claim.age)} ago and never minted")
+        return ClaimVerdict(True, "stale_claim", f"claimed {span(claim.age)} ago and never minted")
     if claim.dispatcher_silent and claim.age >= settings.silent_dispatcher:
         return ClaimVerdict(
             True,
             "stale_claim",
-            f"claimed {_span(claim.age)} ago, and its dispatcher has been silent for {_span(settings.silent_dispatcher)}",
+            f"claimed {span(claim.age)} ago, and its dispatcher has been silent for {span(settings.silent_dispatcher)}",
         )
     return ClaimVerdict(False, "", "its dispatcher is alive and may still mint")
-
-
-def _span(span: timedelta) -> str:
-    seconds = int(span.total_seconds())
-    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"

@@ -16,6 +16,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
+from paddock.base.explanation import span
 from paddock.runners.api.settings import HealingSettings
 
 __all__ = [
@@ -165,9 +166,8 @@ def _no_runner_has_it(job: RunningJobFacts, settings: HealingSettings) -> JobVer
         return _keep("its runner is known to execute a job, and its Pod is not known to be gone")
     if job.runner is RunnerSaid.UNKNOWN:
         return _keep("GitHub still has it queued, but whether its runner is online could not be read")
-    seconds = int(job.age.total_seconds())
     return _requeue(
-        f"its runner is {job.runner.value} at GitHub {seconds} s after it was handed out, and the job still queued"
+        f"its runner is {job.runner.value} at GitHub {span(job.age)} after it was handed out, and the job still queued"
     )
 
 
@@ -202,11 +202,10 @@ def judge_queued(job: QueuedJobFacts, settings: HealingSettings) -> JobVerdict:
         case _ if job.held and job.waited < _LONGEST_APPROVAL:
             return _keep(f"GitHub's answer is {job.said.value}: it waits for an approval, which may take weeks")
         case _ if job.waited >= settings.queued_give_up:
-            hours = int(settings.queued_give_up.total_seconds() // 3600)
             return JobVerdict(
                 Action.GIVE_UP,
                 "queued_gave_up",
-                f"it has waited for more than {hours} h; GitHub's answer is {job.said.value}",
+                f"it has waited for more than {span(settings.queued_give_up)}; GitHub's answer is {job.said.value}",
             )
         case _:
             return _keep(f"GitHub's answer is {job.said.value}: it waits")
@@ -223,7 +222,7 @@ def _gone_for_good(job: RunningJobFacts | QueuedJobFacts, settings: HealingSetti
 def _missing(job: RunningJobFacts | QueuedJobFacts) -> str:
     if job.repository_answers:
         return "GitHub does not know it any more, though it answers for its repository"
-    return f"GitHub has not known it for {int(job.missing_for.total_seconds() // 60)} min, nor its repository"
+    return f"GitHub has not known it for {span(job.missing_for)}, nor its repository"
 
 
 def _keep(sentence: str) -> JobVerdict:

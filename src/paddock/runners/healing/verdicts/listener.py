@@ -8,6 +8,7 @@ which GitHub refuses while the runner has a job and which no job survives reachi
 
 from msgspec import Struct
 
+from paddock.base.explanation import span
 from paddock.runners.healing.verdicts.pod import Keep, Watch
 from paddock.runners.healing.verdicts.pod_facts import (
     ExecutorFact,
@@ -49,9 +50,8 @@ def judge_listener(facts: PodFacts, *, executing: bool) -> Keep | Watch | Dismis
     if facts.runner_row is RunnerRow.IDLE and facts.job is not JobFact.QUEUED:
         # A healthy listener without a job writes nothing for half an hour, so this stillness says nothing.
         return Keep("waits", "its runner is online, and its job is not waiting for it")
-    seconds = int((facts.now - facts.listener_still_since).total_seconds())
     where = "waits" if facts.job is JobFact.QUEUED else "is elsewhere"
     return Dismiss(
         f"its job {where}, GitHub has its runner {facts.runner_row.value}, no worker runs,"
-        f" and nothing has moved for {seconds} s"
+        f" and nothing has moved for {span(facts.now - facts.listener_still_since)}"
     )

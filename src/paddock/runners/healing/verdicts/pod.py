@@ -30,6 +30,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from paddock.base.explanation import span
 from paddock.runners.api.settings import HealingSettings
 from paddock.runners.healing.verdicts.pod_facts import (
     ExecutorFact,
@@ -162,7 +163,7 @@ def _before_the_answer(facts: PodFacts, settings: HealingSettings) -> Verdict:
         # A process that releases its claim removes the assignment label, too, and is given the time to.
         young = timedelta() if facts.dispatcher_died else settings.assignment_grace
         ripe = max(facts.created_at + young, ended + settings.silent_dispatcher)
-        told = f"its claim ended {_span(facts.now - ended)} ago, and it was never handed a runner"
+        told = f"its claim ended {span(facts.now - ended)} ago, and it was never handed a runner"
     elif facts.stuck_since is not None:
         # Serving takes seconds: no process is serving a Pod that has been assigned and waiting through the whole grace.
         ripe = max(facts.created_at, facts.stuck_since) + settings.assignment_grace
@@ -172,7 +173,7 @@ def _before_the_answer(facts: PodFacts, settings: HealingSettings) -> Verdict:
     if facts.now < ripe:
         return Watch("assigned_lately", "assigned and without a claim, but not for long enough to be sure", ripe)
     shape = "no runner ever started in it" if facts.machine is VmFact.LINUX else "it is not marked as handed a runner"
-    proof = ((LedgerName.K, f"assigned, {_span(facts.now - facts.created_at)} old, {shape}"), (LedgerName.P, told))
+    proof = ((LedgerName.K, f"assigned, {span(facts.now - facts.created_at)} old, {shape}"), (LedgerName.P, told))
     since = max(facts.created_at, ended or facts.created_at)
     return Reap(ORPHANED_ASSIGNMENT, f"assigned to an account, but {told}", proof, since)
 
@@ -197,14 +198,14 @@ def _finished(facts: PodFacts, settings: HealingSettings) -> Verdict:
         return Watch("just_finished", "its job is over, and it has a few minutes to end by itself", until)
     if facts.runner_row not in _UNSEEN:
         return _ROW_UNKNOWN
-    said = (LedgerName.G, f"this runner finished its job {_span(over)} ago, and is {facts.runner_row.value}")
-    sentence = f"its job has been over for {_span(over)}, and it does not end"
+    said = (LedgerName.G, f"this runner finished its job {span(over)} ago, and is {facts.runner_row.value}")
+    sentence = f"its job has been over for {span(over)}, and it does not end"
     if facts.moves is MovesFact.STILL:
         if facts.still_since is None:
             return _SILENT
         if facts.now - facts.still_since < settings.progress_grace:
             return Watch("slowing", "its job is over, and it moved lately", facts.still_since + settings.progress_grace)
-        still = (LedgerName.H, f"nothing has moved for {_span(facts.now - facts.still_since)}")
+        still = (LedgerName.H, f"nothing has moved for {span(facts.now - facts.still_since)}")
         return Reap(FINISHED_JOB, sentence, (said, still), facts.job_over_at)
     if over < settings.lost_communication:
         until = facts.job_over_at + settings.lost_communication
@@ -250,13 +251,13 @@ def _hung(facts: PodFacts, settings: HealingSettings) -> Verdict:
     registered_by = facts.handed_at + settings.registration_deadline
     ripe = max(registered_by, facts.still_since + timeout, facts.unseen_since + timeout)
     if facts.now < ripe:
-        return Watch("unseen", f"GitHub has not seen its runner for {_span(unseen_for)}, and nothing moves", ripe)
+        return Watch("unseen", f"GitHub has not seen its runner for {span(unseen_for)}, and nothing moves", ripe)
     where = "still queued" if facts.job is JobFact.QUEUED else "not with this runner"
     proof = (
-        (LedgerName.G, f"its job is {where}, and its runner has been {facts.runner_row.value} for {_span(unseen_for)}"),
-        (LedgerName.H, f"nothing has moved for {_span(still_for)}"),
+        (LedgerName.G, f"its job is {where}, and its runner has been {facts.runner_row.value} for {span(unseen_for)}"),
+        (LedgerName.H, f"nothing has moved for {span(still_for)}"),
     )
-    sentence = f"its runner was handed out {_span(facts.now - facts.handed_at)} ago and hangs: {proof[0][1]}"
+    sentence = f"its runner was handed out {span(facts.now - facts.handed_at)} ago and hangs: {proof[0][1]}"
     return Reap(HUNG_RUNNER, sentence, proof, max(facts.still_since, facts.unseen_since))
 
 
@@ -265,9 +266,9 @@ def _dismissed(facts: PodFacts, handed_at: datetime, still_since: datetime) -> R
     can reach it any more; and it says itself that no worker runs in it. Nothing is left to wait for.
     """
     where = "still queued" if facts.job is JobFact.QUEUED else "not with this runner"
-    still = f"no worker runs, and nothing has moved for {_span(facts.now - still_since)}"
+    still = f"no worker runs, and nothing has moved for {span(facts.now - still_since)}"
     proof = ((LedgerName.G, f"its job is {where}, and it has no such runner"), (LedgerName.H, still))
-    sentence = f"its runner was handed out {_span(facts.now - handed_at)} ago and hangs: {still}"
+    sentence = f"its runner was handed out {span(facts.now - handed_at)} ago and hangs: {still}"
     return Reap(HUNG_RUNNER, sentence, proof, still_since)
 
 
@@ -275,7 +276,7 @@ def _retries(facts: PodFacts, handed_at: datetime, settings: HealingSettings) ->
     """GitHub lists no such runner any more, in two complete lists at least, and it says itself that no worker runs in it."""
     if facts.absent_since is None:
         return _ROW_UNKNOWN
-    absent_for = _span(facts.now - facts.absent_since)
+    absent_for = span(facts.now - facts.absent_since)
     ripe = max(handed_at + settings.registration_deadline, facts.absent_since + settings.listener_grace)
     if facts.now < ripe:
         return Watch("unlisted", f"GitHub has not listed its runner for {absent_for}, and it goes on listening", ripe)
@@ -284,7 +285,7 @@ def _retries(facts: PodFacts, handed_at: datetime, settings: HealingSettings) ->
         (LedgerName.G, f"its job is {where}, and it has had no such runner for {absent_for}"),
         (LedgerName.H, "no worker runs: its listener alone goes on"),
     )
-    sentence = f"its runner was handed out {_span(facts.now - handed_at)} ago and listens in vain: {proof[0][1]}"
+    sentence = f"its runner was handed out {span(facts.now - handed_at)} ago and listens in vain: {proof[0][1]}"
     return Reap(HUNG_RUNNER, sentence, proof, facts.absent_since)
 
 
@@ -294,16 +295,16 @@ def _says_nothing(facts: PodFacts, handed_at: datetime, unseen_since: datetime, 
         ended, told = handed_at, "its job was given to another runner, and its claim has none any more"
     elif facts.unclaimed_since is not None:
         ended = facts.unclaimed_since
-        told = f"its claim ended {_span(facts.now - ended)} ago, and it has not ended with it"
+        told = f"its claim ended {span(facts.now - ended)} ago, and it has not ended with it"
     else:
         return _SILENT
     since = max(handed_at, unseen_since, ended)
     ripe = since + settings.lost_communication
     if facts.now < ripe:
         return Watch("silent", "GitHub does not see its runner, and it does not say whether anything moves", ripe)
-    unseen = f"its runner has been {facts.runner_row.value} for {_span(facts.now - unseen_since)}"
+    unseen = f"its runner has been {facts.runner_row.value} for {span(facts.now - unseen_since)}"
     proof = ((LedgerName.G, f"its job is not with it, and {unseen}"), (LedgerName.P, told))
-    sentence = f"its runner was handed out {_span(facts.now - handed_at)} ago and never said a word: {unseen}"
+    sentence = f"its runner was handed out {span(facts.now - handed_at)} ago and never said a word: {unseen}"
     return Reap(HUNG_RUNNER, sentence, proof, since)
 
 
@@ -330,10 +331,3 @@ _ROW_UNKNOWN = Watch(
     "row_unknown", "its job is over, or not with it, but whether GitHub still sees its runner is not known"
 )
 _SILENT = Watch("silent", "GitHub does not see its runner, and it does not say whether anything moves")
-
-
-def _span(span: timedelta) -> str:
-    seconds = int(span.total_seconds())
-    if seconds < 120:
-        return f"{seconds} s"
-    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"

@@ -74,7 +74,7 @@ def test_while_it_cools_down_the_sentence_does_not_change_with_every_look() -> N
     decisions = follow([(0, 10), (5, 4), (10, 4), (15, 4)], 10)
     assert len({d.why for d in decisions[1:]}) == 1
     assert "4 would do" in decisions[1].why
-    assert "300 s" in decisions[1].why
+    assert "5 min" in decisions[1].why
 
 
 @given(

@@ -119,12 +119,12 @@ def test_the_condition_says_which_window_is_open_until_when_and_which_comes_next
 
     assert (status, reason) == ("True", "Open")
     assert message == (
-        "office is open until 2026-11-16T18:00:00Z and keeps 6 warm beyond the load; "
-        "window 1 opens next, at 2026-11-17T02:00:00Z, with at least 12 Pods"
+        "office is open until 2026-11-16 18:00 UTC and keeps 6 warm beyond the load; "
+        "window 1 opens next, at 2026-11-17 02:00 UTC, with at least 12 Pods"
     )
     assert said(rules(OFFICE), "2026-11-15 12:00")[1:] == (
         "Closed",
-        "no window is open; office opens next, at 2026-11-16T06:30:00Z, with 6 warm beyond the load",
+        "no window is open; office opens next, at 2026-11-16 06:30 UTC, with 6 warm beyond the load",
     )
 
 
