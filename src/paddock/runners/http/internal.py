@@ -24,6 +24,7 @@ from paddock.base.strangers import proven
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.identity import IdentityError, NotAllowed, PodIdentity, Principal, Unreachable
 from paddock.runners.ledger import LedgerError, Pod, PoolSignals
+from paddock.runners.ledger.mac_ends import EndOnMac
 from paddock.runners.ledger.progress import LONGEST_MARK
 from paddock.runners.ledger.runner_logs import LARGEST_PIECE
 from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailableError
@@ -34,8 +35,10 @@ __all__ = [
     "AppendLog",
     "AtWork",
     "Authenticator",
+    "EndsOnMacs",
     "InternalRoutes",
     "Load",
+    "MacsAskedAbout",
     "PodIsStopped",
     "PodsAskedAbout",
     "PodsToRetire",
@@ -97,6 +100,16 @@ class AtWork(Struct, frozen=True):
     """Which Pods have a job: uid → the account's login."""
 
     at_work: dict[str, str]
+
+
+class MacsAskedAbout(Struct, frozen=True):
+    nodes: Annotated[tuple[_Name, ...], Meta(max_length=LARGEST_RETIREMENT)]
+
+
+class EndsOnMacs(Struct, frozen=True):
+    """How the newest runners of these Macs ended."""
+
+    ends: tuple[EndOnMac, ...]
 
 
 class PodIsStopped(Struct, frozen=True):
@@ -181,6 +194,11 @@ def internal_routes(
         asked = decode(await _body(request), PodsAskedAbout)
         return answer(AtWork(dict(await retirement.at_work(asked.pod_uids))))
 
+    async def ends_on(request: Request) -> Response:
+        await _controller(request)
+        asked = decode(await _body(request), MacsAskedAbout)
+        return answer(EndsOnMacs(tuple(await retirement.ends_on(asked.nodes))))
+
     async def stopped(request: Request) -> Response:
         await _controller(request)
         told = decode(await _body(request), PodIsStopped)
@@ -219,6 +237,7 @@ def internal_routes(
             Route(f"{PREFIX}/desired_replicas", guarded(desired_replicas, *_AWAY), methods=["GET"]),
             Route(f"{PREFIX}/pods/retire", guarded(retire, *_AWAY), methods=["POST"]),
             Route(f"{PREFIX}/pods/at-work", guarded(at_work, *_AWAY), methods=["POST"]),
+            Route(f"{PREFIX}/macs/ends", guarded(ends_on, *_AWAY), methods=["POST"]),
             Route(f"{PREFIX}/pods/stopped", guarded(stopped, *_AWAY), methods=["POST"]),
         ],
         pods=[

@@ -12,8 +12,9 @@ from paddock.base.clock import Clock, SystemClock, rfc3339_micro
 from paddock.base.tls import default_tls
 from paddock.kube.credentials import Credentials
 from paddock.kube.errors import ConfigError
-from paddock.runners.http.internal import LARGEST_RETIREMENT, PREFIX, AtWork, Load, Retired
+from paddock.runners.http.internal import LARGEST_RETIREMENT, PREFIX, AtWork, EndsOnMacs, Load, Retired
 from paddock.runners.ledger import Pod, PoolSignals
+from paddock.runners.ledger.mac_ends import EndOnMac
 from paddock.runners.pools.retirement import RetirementUnavailableError
 from paddock.runners.tls.problems import refused_token, tls_problem
 from paddock.runners.tls.trust import TrustedAuthority
@@ -97,6 +98,13 @@ class HttpRetirementApi:
         for start in range(0, len(pod_uids), LARGEST_RETIREMENT):
             asked = {"pod_uids": list(pod_uids[start : start + LARGEST_RETIREMENT])}
             found |= _decoded(await self._ask("POST", "/pods/at-work", body=asked), AtWork).at_work
+        return found
+
+    async def ends_on(self, nodes: Sequence[str]) -> Sequence[EndOnMac]:
+        found: list[EndOnMac] = []
+        for start in range(0, len(nodes), LARGEST_RETIREMENT):
+            asked = {"nodes": list(nodes[start : start + LARGEST_RETIREMENT])}
+            found += _decoded(await self._ask("POST", "/macs/ends", body=asked), EndsOnMacs).ends
         return found
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:

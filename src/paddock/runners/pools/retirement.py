@@ -15,6 +15,7 @@ from paddock.base.logs import get_logger
 from paddock.base.readable import readable, selected
 from paddock.base.tasks import end
 from paddock.runners.ledger import HeldPod, Ledger, LedgerError, Pod, PoolSignals
+from paddock.runners.ledger.mac_ends import EndOnMac
 
 _LAST_LINES = 20
 _LAST_BYTES = 8192
@@ -49,6 +50,10 @@ class RetirementApi(Protocol):
 
     async def at_work(self, pod_uids: Sequence[str]) -> Mapping[str, str]:
         """Which of these Pods hold a claim, or were handed a runner and have not ended: uid → the account's login."""
+        ...
+
+    async def ends_on(self, nodes: Sequence[str]) -> Sequence[EndOnMac]:
+        """How the newest runners of these Macs ended."""
         ...
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:
@@ -107,6 +112,12 @@ class LedgerRetirementApi:
             return await self._ledger.claims.at_work(pod_uids)
         except LedgerError as error:
             raise RetirementUnavailableError(f"which Pods work is not known: {error}") from error
+
+    async def ends_on(self, nodes: Sequence[str]) -> Sequence[EndOnMac]:
+        try:
+            return await self._ledger.mac_ends.on(nodes)
+        except LedgerError as error:
+            raise RetirementUnavailableError(f"how jobs ended is not known: {error}") from error
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:
         """As `RetirementApi.stopped`. The jobs that ran on the Pod are checked in the background.
