@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from paddock.hosts.waits import settling_left
 from paddock.kube.builtin import Node, Pod
 
 __all__ = [
@@ -233,7 +234,7 @@ def drain_step(
         if not node.spec.unschedulable or fenced is None:
             whom = f" for {_whom(seen)}" if isinstance(seen, Busy) else ""
             return Cordon(f"waits{whom}; {_FENCED}", FENCE_SETTLES.total_seconds())
-        if isinstance(seen, Idle) and (left := FENCE_SETTLES - (now - fenced)) > timedelta(0):
+        if isinstance(seen, Idle) and (left := settling_left(fenced, FENCE_SETTLES, now)):
             return Wait(f"waits; {_FENCED}", left.total_seconds())
     if isinstance(seen, Idle):
         return Clear(given_up, "force" if given_up else "")

@@ -14,6 +14,7 @@ from paddock.hosts import names
 from paddock.hosts.api import HostRelease, ScalewayAppleSiliconHost
 from paddock.hosts.claim import claim_marker
 from paddock.hosts.names import NameKind, Rename
+from paddock.hosts.waits import pause_left, settling_left
 
 __all__ = [
     "ASK_AGAIN_AFTER",
@@ -149,8 +150,7 @@ def _terminate(host: ScalewayAppleSiliconHost, release: HostRelease, server: Ser
         return Rename(release_marker(host), server.name)
     if server.transient:
         return Wait(f"the cloud says {server.status}; it can be deleted after that", 30)
-    left = (release.requested_at or now) + RETIRED_SETTLES - now
-    if release.reason == RETIRED and left > timedelta(0):
+    if release.reason == RETIRED and (left := settling_left(release.requested_at or now, RETIRED_SETTLES, now)):
         # It lay in a pool that a rival may share: whatever the rival sent before our marker was there arrives before this.
         return Wait("it has our marker; its name is read once more before it is deleted", left.total_seconds())
     return Delete()
@@ -167,9 +167,8 @@ def _wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, 
         return Wait(f"the cloud says {server.status}; the wipe can be asked for after that", 15)
     if wipe == "requested" and release.wipe_requested_at is not None:
         pause = FAILED_WIPE_AGAIN_AFTER if server.status == _FAILED else ASK_AGAIN_AFTER
-        asked_again = release.wipe_requested_at + pause
-        if now < asked_again:
-            return Wait("the wipe was asked for, and the cloud has not begun", (asked_again - now).total_seconds())
+        if left := pause_left(release.wipe_requested_at, pause, now):
+            return Wait("the wipe was asked for, and the cloud has not begun", left.total_seconds())
     if server.unwipeable:
         # Set up so after the release was recorded: the marker would not help, and the request would be refused.
         return Wait(server.unwipeable, 600)
@@ -181,10 +180,9 @@ def _wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, 
 def _after_the_wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, now: datetime) -> ReleaseStep:
     if server.status == _FAILED:
         # The host is still nobody's, so asking once more costs only time; never without our marker on it.
-        again = (release.wipe_requested_at or now) + FAILED_WIPE_AGAIN_AFTER
-        if now < again:
-            message = f"the wipe ended in an error of the cloud; it is asked for again at {again:%H:%M} UTC"
-            return Wait(message, (again - now).total_seconds())
+        if left := pause_left(release.wipe_requested_at or now, FAILED_WIPE_AGAIN_AFTER, now):
+            message = f"the wipe ended in an error of the cloud; it is asked for again at {now + left:%H:%M} UTC"
+            return Wait(message, left.total_seconds())
         marker = release_marker(host)
         return Reinstall(release.os_family) if server.name == marker else Rename(marker, server.name)
     if not server.usable:
