@@ -229,6 +229,8 @@ def _evidence(host: "Host", owners: "Owners", pool_prefix: str) -> tuple[str, ..
         facts.append("cloud: its deletion is scheduled")
     if status.deletable_at is not None:
         facts.append(f"billing floor: {status.deletable_at:%Y-%m-%d %H:%M} UTC")
+    if status.committed_until is not None:
+        facts.append(f"monthly commitment until {status.committed_until:%Y-%m-%d %H:%M} UTC")
     if (told := get_condition(status.conditions, "Ready")) is not None:
         since = f" since {told.last_transition_time:%Y-%m-%d %H:%M} UTC" if told.last_transition_time else ""
         facts.append(f"the operator last said{since}: {told.reason}: {told.message}")

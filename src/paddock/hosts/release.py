@@ -69,7 +69,9 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Give the server back to the cloud for good."""
+    """Give the server back to the cloud for good; under a monthly commitment that takes effect at its anniversary (`then`)."""
+
+    then: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,11 @@ def release_step(host: ScalewayAppleSiliconHost, server: Server | Gone | Unknown
 
 def _terminate(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, now: datetime) -> ReleaseStep:
     if server.deletion_scheduled:
+        if (end := server.committed_until(now)) is not None:
+            return Wait(
+                f"the cloud deletes the server by itself when its monthly commitment ends on {end:%Y-%m-%d %H:%M} UTC",
+                3600,
+            )
         when = f" on {server.deletable_at:%Y-%m-%d %H:%M} UTC" if server.deletable_at else ""
         return Wait(f"the cloud deletes the server by itself when its billing floor has passed{when}", 3600)
     if server.name != release_marker(host):
@@ -153,7 +160,7 @@ def _terminate(host: ScalewayAppleSiliconHost, release: HostRelease, server: Ser
     if release.reason == RETIRED and (left := settling_left(release.requested_at or now, RETIRED_SETTLES, now)):
         # It lay in a pool that a rival may share: whatever the rival sent before our marker was there arrives before this.
         return Wait("it has our marker; its name is read once more before it is deleted", left.total_seconds())
-    return Delete()
+    return Delete(server.committed_until(now))
 
 
 def _wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, now: datetime) -> ReleaseStep:

@@ -239,8 +239,10 @@ def _of_machine(machine: Machine, ready: Condition | None, now: datetime) -> str
 
 def _of_host(host: Host, now: datetime) -> tuple[Evidence, ...]:
     status = host.status
-    floor = status.deletable_at
+    floor, committed = status.deletable_at, status.committed_until
     held = f", billing floor for {span(floor - now)}" if floor is not None and floor > now else ""
+    if committed is not None:
+        held += f", monthly commitment until {committed:%Y-%m-%d %H:%M} UTC, when a deletion takes effect"
     claim = host.spec.claim
     return (
         Evidence(

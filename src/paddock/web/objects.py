@@ -122,6 +122,7 @@ def _host(name: str, seen: PageData) -> ObjectPage | None:
         ("macOS", f"{status.os.family} {status.os.version}".strip()),
         ("price", f"{float(status.price_per_hour):.2f} {status.currency} an hour" if status.price_per_hour else ""),
         ("billing floor", _floor(status.deletable_at, seen.now)),
+        ("commitment", f"until {end:%Y-%m-%d %H:%M} UTC" if (end := status.committed_until) is not None else ""),
         ("claimed so far", "once" if host.spec.epoch == 1 else f"{host.spec.epoch} times"),
         ("bootstraps", f"{history.bootstraps} done, {history.bootstrap_failures} failed"),
         ("reboots, releases", f"{history.reboots}, {history.releases}"),
