@@ -54,8 +54,11 @@ WITH newest AS (
                 ELSE 'other' END AS result
     FROM newest s
     LEFT JOIN completions c ON c.job_id = coalesce(s.executed_job_id, s.job_id) AND c.runner_name = s.runner_name
-    LEFT JOIN LATERAL (SELECT min(h.done_at) AS done_at FROM heals h
-                       WHERE h.pod_uid = s.pod_uid AND h.kind = 'hung_runner' AND s.executed_job_id IS NULL) hung ON true
+    LEFT JOIN LATERAL (
+        -- One whose job went elsewhere was unregistered by us, and may hang for that.
+        SELECT min(h.done_at) FILTER (WHERE h.kind = 'hung_runner') AS done_at FROM heals h
+        WHERE h.pod_uid = s.pod_uid AND h.pod_uid <> '' AND s.executed_job_id IS NULL
+        HAVING NOT bool_or(h.kind = 'displaced_claim')) hung ON true
 )
 SELECT {columns(EndOnMac)} FROM judged WHERE at IS NOT NULL ORDER BY node, at DESC, pod
 """

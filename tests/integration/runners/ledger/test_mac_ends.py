@@ -97,6 +97,16 @@ async def test_a_runner_that_was_proven_to_hang_without_a_job_never_began_whenev
     assert await results(bench) == [("m1", "runner-1", "never_began")], "the other had its job"
 
 
+async def test_a_runner_that_hangs_after_its_job_went_elsewhere_proves_nothing(bench: Bench) -> None:
+    await bench.accounts(ACME)
+    await handed(bench, 1)
+    bench.clock.advance(200.0)
+    for kind in ("displaced_claim", "hung_runner"):
+        await bench.ledger.heals.record(kind, "runner-1", "it was let go", pod_uid="uid-1")
+    await bench.ledger.sessions.end("uid-1", bench.clock.now(), by="test", why="Pod runner-1 is gone")
+    assert await results(bench) == [("m1", "runner-1", "other")]
+
+
 async def test_a_runner_that_ended_soon_and_without_a_job_never_began_unless_that_is_in_order_or_the_versions_fault(
     bench: Bench,
 ) -> None:
