@@ -322,6 +322,7 @@ ROUTES: Final = {
     "POST /api/internal/runners/pods/retire": (_OPERATOR, "Fence Pods, so that they may be deleted."),
     "POST /api/internal/runners/pods/at-work": (_OPERATOR, "Which of these Pods have a job, and whose."),
     "POST /api/internal/runners/pods/killed": (_OPERATOR, "Jobs that the operator has ended."),
+    "POST /api/internal/runners/macs/ends": (_OPERATOR, "How the newest runners of these Macs ended."),
     "POST /api/internal/runners/pods/stopped": (_OPERATOR, "A Pod has ended."),
     "GET /api/v1/strip": (_PEOPLE, "The numbers of `paddock status`."),
     "GET /api/v1/queue": (_PEOPLE, "Waiting jobs, each with its reason."),

@@ -37,6 +37,10 @@ class Written:
         self.calls.append(("at_work", pod_uids))
         return {}
 
+    async def ends_on(self, nodes: Any) -> list[Any]:
+        self.calls.append(("ends_on", nodes))
+        return []
+
     async def progress(self, pod_uid: str, mark: str) -> None:
         self.calls.append(("progress", pod_uid))
 
@@ -57,6 +61,7 @@ def internal(tokens: Tokens, written: Any) -> httpx2.AsyncClient:
         ("/pods/retire", {"pods": [{"uid": "victim", "name": "victim"}]}),
         ("/pods/stopped", {"pod_uid": "victim", "pod_name": "victim", "ended_at": "2026-01-01T00:00:00Z"}),
         ("/pods/at-work", {"pod_uids": ["victim"]}),
+        ("/macs/ends", {"nodes": ["mac"]}),
     ],
 )
 async def test_a_jobs_token_says_nothing_about_other_pods(rig: Rig, logged: Logged, path: str, body: Any) -> None:

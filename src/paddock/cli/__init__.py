@@ -107,3 +107,7 @@ _EPILOG = "\b\nExit codes:\n" + "".join(f"  {code:<4} {meaning}\n" for code, mea
 @click.version_option(__version__, prog_name="paddock")
 def main() -> None:
     """Runs Apple-silicon CI fleets: accounts for every host, claim, Pod and job."""
+    from paddock.base import logs
+
+    # What a command prints is its answer: its log goes beside it, and tells of trouble alone. Those that run on choose their own.
+    logs.set_up(level="warning")

@@ -81,7 +81,7 @@ def _hosts(now: datetime) -> Sequence[Column[Any]]:
     from paddock.hosts.retirement import set_aside
 
     def floor(host: Any) -> str:
-        end = host.status.deletable_at
+        end = host.status.paid_until
         return span(end - now) if end is not None and end > now else ""
 
     def price(host: Any) -> str:

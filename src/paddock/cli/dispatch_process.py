@@ -26,8 +26,8 @@ from paddock.kube.manager import HealthProbes
 from paddock.kube.metrics import KubeMetrics
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.caches import RunnerCaches
+from paddock.runners.http.concern import Concern
 from paddock.runners.http.concerns import (
-    Concern,
     blind_concern,
     certificate_concern,
     concerns_route,

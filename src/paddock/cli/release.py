@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from paddock.base.explanation import utc
 from paddock.cli.completion_values import names_of
 from paddock.cli.connections import Problem, Reach, Reached, connected, reach_flags, run
 from paddock.cli.exit_codes import DECLINED, FAILED
@@ -132,7 +133,9 @@ async def _progress(reached: Reached, mac: "Mac", becomes: str) -> Progress:
     if host.status.state == "gone":
         return Progress(f"{about} is gone", done=True)
     if terminate and host.status.deletion_scheduled:
-        return Progress(f"{about} is below its billing floor; the cloud deletes it later", done=True)
+        when = f"on {utc(end)}" if (end := host.status.paid_until) is not None else "later"
+        why = "under a monthly commitment" if host.status.committed_until is not None else "below its billing floor"
+        return Progress(f"{about} is {why}; the cloud deletes it {when}", done=True)
     claimed = host.spec.claim is not None and host.spec.claim.machine_uid == meta.uid
     if not terminate and not claimed and host.spec.release is None and host.status.state != "releasing":
         return Progress(f"{about} was wiped, and is {host.status.state}", done=True)

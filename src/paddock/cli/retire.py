@@ -2,6 +2,7 @@
 
 import click
 
+from paddock.base.explanation import utc
 from paddock.cli.completion_values import names_of
 from paddock.cli.connections import Problem, Reach, connected, reach_flags, run
 from paddock.cli.finding import read_mac
@@ -42,6 +43,8 @@ async def _set(name: str, reason: str, reach: Reach, *, yes: bool, dry_run: bool
             raise Problem(f"host {called} is on its way to the cloud already: `paddock why host {called}` says how far")
         if reason:
             plan = [f"host {called} is terminated for good, because: {reason}"]
+            if (end := host.status.committed_until) is not None:
+                plan.append(f"its deletion takes effect when its monthly commitment ends, on {utc(end)} at the soonest")
             if mac.machine is not None:
                 plan.append(f"machine {mac.machine.metadata.name} keeps it, and its jobs, until it gives it back")
         else:

@@ -230,6 +230,8 @@ def _evidence(host: "Host", owners: "Owners", pool_prefix: str) -> tuple[str, ..
         facts.append("cloud: its deletion is scheduled")
     if status.deletable_at is not None:
         facts.append(f"billing floor: {utc(status.deletable_at)}")
+    if status.committed_until is not None:
+        facts.append(f"monthly commitment until {utc(status.committed_until)}")
     if (told := get_condition(status.conditions, "Ready")) is not None:
         since = f" since {utc(told.last_transition_time)}" if told.last_transition_time else ""
         facts.append(f"the operator last said{since}: {told.reason}: {told.message}")

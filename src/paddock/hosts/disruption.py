@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from paddock.base.explanation import utc
 from paddock.base.names import ACCOUNT_LABEL, OWNER_LABEL, POOL_LABEL, RUNNER_LABEL
 from paddock.hosts.api import EndedJob
+from paddock.hosts.waits import settling_left
 from paddock.kube.builtin import Node, Pod
 
 __all__ = [
@@ -238,7 +239,7 @@ def drain_step(
         if not node.spec.unschedulable or fenced is None:
             whom = f" for {_whom(seen)}" if isinstance(seen, Busy) else ""
             return Cordon(f"waits{whom}; {_FENCED}", FENCE_SETTLES.total_seconds())
-        if isinstance(seen, Idle) and (left := FENCE_SETTLES - (now - fenced)) > timedelta(0):
+        if isinstance(seen, Idle) and (left := settling_left(fenced, FENCE_SETTLES, now)):
             return Wait(f"waits; {_FENCED}", left.total_seconds())
     if isinstance(seen, Idle):
         return Clear(given_up, "force" if given_up else "")

@@ -1,6 +1,6 @@
 """What a Mac's Node says is wrong with it, in sentences. Pure.
 
-The agent writes these conditions, each with its remedy; a Machine that is Ready says nothing of them, so that whoever asks
+The agent writes these conditions, each with its remedy, and the operator the mark of a Mac on which jobs fail; a Machine that is Ready says nothing of them, so that whoever asks
 why a Mac runs no job must be told here.
 """
 
@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from paddock.base.explanation import ago
+from paddock.base.failing_mac import jobs_fail
 from paddock.base.names import VM_RESOURCE
 from paddock.hosts.disruption import CORDON_REASON
 from paddock.kube.builtin import Node, NodeCondition
@@ -55,6 +56,10 @@ def troubles(node: Node, now: datetime) -> list[NodeTrouble]:
             NodeTrouble(
                 f"its Node {name} offers no {VM_RESOURCE}, so that no VM fits there: its agent is older than this Paddock, or another one"
             )
+        )
+    if (mark := jobs_fail(node.metadata.annotations, node.status.node_info)) is not None:
+        found.append(
+            NodeTrouble(f"jobs fail at once on its Node {name} {ago(mark.at, now)}".rstrip() + f": {mark.sentence}")
         )
     for kind, urgent in _BAD_WHEN_TRUE.items():
         condition = said.get(kind)

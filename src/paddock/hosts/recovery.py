@@ -11,6 +11,7 @@ from paddock.base.explanation import span
 from paddock.hosts.api import BOOTSTRAPPED, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.errors import FailureKind
 from paddock.hosts.breaker import Halt
+from paddock.hosts.waits import pause_left
 
 __all__ = [
     "GiveBack",
@@ -116,7 +117,9 @@ def seconds_until_retry(failed_at: datetime | None, now: datetime, tiers: Tiers)
     The distance is kept by the time of the failure and not by a timer, because writing the failure down already wakes
     the controller, and because a new leader has no timers.
     """
-    return 0.0 if failed_at is None else max(0.0, tiers.retry_seconds - (now - failed_at).total_seconds())
+    return (
+        0.0 if failed_at is None else pause_left(failed_at, timedelta(seconds=tiers.retry_seconds), now).total_seconds()
+    )
 
 
 def sealed_for_too_long(missing_since: datetime | None, now: datetime, tiers: Tiers) -> bool:

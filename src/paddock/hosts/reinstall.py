@@ -14,6 +14,7 @@ from paddock.clients.scaleway import Gone, Server, Unknown
 from paddock.clients.scaleway.model import REINSTALLING
 from paddock.hosts.api import Reinstall, ScalewayAppleSiliconMachine
 from paddock.hosts.release import ASK_AGAIN_AFTER, FAILED_WIPE_AGAIN_AFTER
+from paddock.hosts.waits import pause_left, settling_left
 
 __all__ = [
     "ASK_AT_MOST",
@@ -96,8 +97,7 @@ def reinstall_step(
     if work.wipe == "started" and server.status != _ERROR:
         if not server.usable:
             return WaitForInstall(f"installed; the cloud says {server.status}, and it is set up when it is ready", 15)
-        left = (work.asked_at or now) + settle - now
-        if left > timedelta(0):
+        if left := settling_left(work.asked_at or now, settle, now):
             return WaitForInstall("installed; set up when no late request can arrive any more", left.total_seconds())
         return HostIsNew()
     if server.transient:
@@ -108,11 +108,11 @@ def reinstall_step(
 def _ask(work: Reinstall, server: Server, now: datetime) -> ReinstallStep:
     if not work.wipe:
         return AskForReinstall()
-    again = (work.asked_at or now) + _patience(work, server)
+    left = pause_left(work.asked_at or now, _patience(work, server), now)
     failed = work.wipe == "started"
     what = "the install ended in an error of the cloud" if failed else "the cloud was asked, and has not begun"
-    if now < again:
-        return WaitForInstall(f"{what}; it is asked again at {utc(again)}", (again - now).total_seconds())
+    if left:
+        return WaitForInstall(f"{what}; it is asked again at {utc(now + left)}", left.total_seconds())
     if work.asked >= ASK_AT_MOST:
         return GiveHostBack(f"{what}, after {work.asked} requests")
     return AskForReinstall(again=True)

@@ -15,6 +15,7 @@ from paddock.hosts import names
 from paddock.hosts.api import HostRelease, ScalewayAppleSiliconHost
 from paddock.hosts.claim import claim_marker
 from paddock.hosts.names import NameKind, Rename
+from paddock.hosts.waits import pause_left, settling_left
 
 __all__ = [
     "ASK_AGAIN_AFTER",
@@ -69,7 +70,9 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Give the server back to the cloud for good."""
+    """Give the server back to the cloud for good; under a monthly commitment that takes effect at its anniversary (`then`)."""
+
+    then: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +147,21 @@ def release_step(host: ScalewayAppleSiliconHost, server: Server | Gone | Unknown
 
 def _terminate(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, now: datetime) -> ReleaseStep:
     if server.deletion_scheduled:
+        if (end := server.committed_until(now)) is not None:
+            return Wait(
+                f"the cloud deletes the server by itself when its monthly commitment ends on {utc(end)}",
+                3600,
+            )
         when = f" on {utc(server.deletable_at)}" if server.deletable_at else ""
         return Wait(f"the cloud deletes the server by itself when its billing floor has passed{when}", 3600)
     if server.name != release_marker(host):
         return Rename(release_marker(host), server.name)
     if server.transient:
         return Wait(f"the cloud says {server.status}; it can be deleted after that", 30)
-    left = (release.requested_at or now) + RETIRED_SETTLES - now
-    if release.reason == RETIRED and left > timedelta(0):
+    if release.reason == RETIRED and (left := settling_left(release.requested_at or now, RETIRED_SETTLES, now)):
         # It lay in a pool that a rival may share: whatever the rival sent before our marker was there arrives before this.
         return Wait("it has our marker; its name is read once more before it is deleted", left.total_seconds())
-    return Delete()
+    return Delete(server.committed_until(now))
 
 
 def _wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, now: datetime) -> ReleaseStep:
@@ -168,9 +175,8 @@ def _wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, 
         return Wait(f"the cloud says {server.status}; the wipe can be asked for after that", 15)
     if wipe == "requested" and release.wipe_requested_at is not None:
         pause = FAILED_WIPE_AGAIN_AFTER if server.status == _FAILED else ASK_AGAIN_AFTER
-        asked_again = release.wipe_requested_at + pause
-        if now < asked_again:
-            return Wait("the wipe was asked for, and the cloud has not begun", (asked_again - now).total_seconds())
+        if left := pause_left(release.wipe_requested_at, pause, now):
+            return Wait("the wipe was asked for, and the cloud has not begun", left.total_seconds())
     if server.unwipeable:
         # Set up so after the release was recorded: the marker would not help, and the request would be refused.
         return Wait(server.unwipeable, 600)
@@ -182,10 +188,9 @@ def _wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, 
 def _after_the_wipe(host: ScalewayAppleSiliconHost, release: HostRelease, server: Server, now: datetime) -> ReleaseStep:
     if server.status == _FAILED:
         # The host is still nobody's, so asking once more costs only time; never without our marker on it.
-        again = (release.wipe_requested_at or now) + FAILED_WIPE_AGAIN_AFTER
-        if now < again:
-            message = f"the wipe ended in an error of the cloud; it is asked for again at {utc(again)}"
-            return Wait(message, (again - now).total_seconds())
+        if left := pause_left(release.wipe_requested_at or now, FAILED_WIPE_AGAIN_AFTER, now):
+            message = f"the wipe ended in an error of the cloud; it is asked for again at {utc(now + left)}"
+            return Wait(message, left.total_seconds())
         marker = release_marker(host)
         return Reinstall(release.os_family) if server.name == marker else Rename(marker, server.name)
     if not server.usable:

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from paddock.base.explanation import utc
+from paddock.base.failing_mac import jobs_fail
 from paddock.clients.scaleway import HealthDetails
 from paddock.hosts.api import Remediation, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.kube.builtin import Node, NodeCondition
@@ -229,6 +230,10 @@ def _seen(
         what = "macOS counts VMs there that are gone (VMSlotsLeaked)"
         # Only a boot gives a seat back, and a new disk gives back no more than that.
         return Trouble(what, _turned(leaked, since), first=SOFT_REBOOT, last=REBOOT, heard=True, at_once=True)
+    if (mark := jobs_fail(node.metadata.annotations, node.status.node_info)) is not None:
+        # The runners cannot do more than to keep jobs off; what breaks the network of all VMs of a Mac goes with a boot.
+        what = f"jobs fail at once there: {mark.sentence}"
+        return Trouble(what, mark.at, first=SOFT_REBOOT, last=REBOOT, heard=True, at_once=True)
     if (long := said.get("LongUptime")) is not None and long.status == "True":
         what = f"it has been up for too long (LongUptime: {long.message or long.reason})"
         return Trouble(what, _turned(long, since), first=SOFT_REBOOT, last=REBOOT, urgent=False, heard=True)

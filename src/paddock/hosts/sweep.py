@@ -95,14 +95,15 @@ def confirmed(host: ScalewayAppleSiliconHost | None) -> bool:
     return host is not None and host.metadata.annotations.get(RECLAIM) == "true"
 
 
-def owners_vanished(dead: int, machines: int) -> bool:
+def owners_vanished(dead: int, held: int, machines: int) -> bool:
     """Whether the machines of claimed hosts are gone in such numbers that a cluster was emptied, moved or restored.
 
-    `dead` are claims whose machine is gone, `machines` are those that there are. Both are read from what is stored, so
-    that the answer is the same in every cycle and after every restart: it changes when machines come back, or when a
-    person confirms the hosts one by one.
+    `dead` are claims whose machine is gone, `held` are those whose machine is there: machines that a fleet made in place of
+    vanished ones have no host, and prove nothing. `machines` are all that there are. All are read from what is stored, so that the
+    answer is the same in every cycle and after every restart: it changes when machines come back, or when a person
+    confirms the hosts one by one.
     """
-    return dead > 0 and (machines == 0 or (dead >= _MANY and dead > machines))
+    return dead > 0 and (machines == 0 or (dead >= _MANY and dead > held))
 
 
 def judge(

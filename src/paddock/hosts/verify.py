@@ -9,6 +9,7 @@ from paddock.clients.scaleway.model import REINSTALLING
 from paddock.hosts.api import BOOTSTRAPPED, HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.claim import claim_marker
 from paddock.hosts.names import Rename
+from paddock.hosts.waits import settling_left
 from paddock.kube.builtin import Node
 from paddock.kube.conditions import get_condition
 
@@ -193,9 +194,8 @@ def verification(
 
     None means: it is time, read the server and ask again.
     """
-    due = (machine.status.bound_at or now) + settle
-    if now < due:
-        return NotVerifiedYet((due - now).total_seconds())
+    if left := settling_left(machine.status.bound_at or now, settle, now):
+        return NotVerifiedYet(left.total_seconds())
     if server is None:
         return None
     if server.name == machine.metadata.name and server.status == REINSTALLING:

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from paddock.base.explanation import Evidence, Explanation, ago, listed, span
+from paddock.base.explanation import Evidence, Explanation, ago, listed, span, utc
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.claim import being_wiped
 from paddock.hosts.cluster_api import PAUSED
@@ -266,8 +266,10 @@ def _of_machine(machine: Machine, ready: Condition | None, now: datetime) -> str
 
 def _of_host(host: Host, now: datetime) -> tuple[Evidence, ...]:
     status = host.status
-    floor = status.deletable_at
+    floor, committed = status.deletable_at, status.committed_until
     held = f", billing floor for {span(floor - now)}" if floor is not None and floor > now else ""
+    if committed is not None:
+        held += f", monthly commitment until {utc(committed)}, when a deletion takes effect"
     claim = host.spec.claim
     return (
         Evidence(

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from paddock.hosts.api import ScalewayAppleSiliconMachine
+from paddock.base.explanation import utc
+from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.cluster_api import machine_owner, machine_resource
 from paddock.hosts.delete import RELEASE_POLICY, RecordRelease, SkipRelease, ending
 from paddock.hosts.disruption import FORCE
@@ -44,15 +45,15 @@ def fate(mac: Mac, *, terminate: bool = False) -> Fate:
     match ending(mac.machine, host, _ANY_POOL):
         case SkipRelease("ReleaseRecorded", _) if host.spec.release is not None:
             for_good = host.spec.release.policy == "terminate"
-            sentence = f"{where} is on its way already: it {_end(for_good=for_good)}"
+            sentence = f"{where} is on its way already: it {_end(host, for_good=for_good)}"
             return Fate("terminated" if for_good else "pooled", sentence)
         case SkipRelease(_, message):
             return Fate("kept", f"{where} is not touched: {message}")
         case RecordRelease("terminate", _) if not terminate:
             said = "its machine says so, by its release policy or because it was ordered"
-            return Fate("terminated", f"{where} {_end(for_good=True)} ({said})")
+            return Fate("terminated", f"{where} {_end(host, for_good=True)} ({said})")
         case _:
-            return Fate("terminated" if terminate else "pooled", f"{where} {_end(for_good=terminate)}")
+            return Fate("terminated" if terminate else "pooled", f"{where} {_end(host, for_good=terminate)}")
 
 
 def successor(mac: Mac, *, terminate: bool = False) -> str:
@@ -68,8 +69,12 @@ def successor(mac: Mac, *, terminate: bool = False) -> str:
     return makes
 
 
-def _end(*, for_good: bool) -> str:
-    return "is deleted at the cloud" if for_good else "is wiped and goes back to the pool"
+def _end(host: ScalewayAppleSiliconHost, *, for_good: bool) -> str:
+    if not for_good:
+        return "is wiped and goes back to the pool"
+    if (end := host.status.committed_until) is None:
+        return "is deleted at the cloud"
+    return f"is deleted at the cloud when its monthly commitment ends on {utc(end)}, and is paid for until then"
 
 
 class JobsCameError(Exception):

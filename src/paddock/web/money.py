@@ -62,11 +62,9 @@ def money_of(groups: Sequence[Group], hosts: Sequence[ScalewayAppleSiliconHost],
             cost[name] += tile.price
             unpriced += tile.price == 0.0
     floors = [
-        host.status.deletable_at
+        end
         for host in hosts
-        if host.status.deletable_at is not None
-        and host.status.deletable_at > now
-        and host.status.state not in ("foreign", "gone")
+        if (end := host.status.paid_until) is not None and end > now and host.status.state not in ("foreign", "gone")
     ]
     return Money(
         currency=next((host.status.currency for host in hosts if host.status.currency), "EUR"),

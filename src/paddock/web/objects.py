@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from paddock.base.explanation import Explanation, ago, span
+from paddock.base.explanation import Explanation, ago, span, utc
 from paddock.hosts.api import ScalewayAppleSiliconMachine
 from paddock.hosts.why import why_fleet, why_host, why_machine
 from paddock.kube.builtin import Node, Pod
@@ -123,6 +123,7 @@ def _host(name: str, seen: PageData) -> ObjectPage | None:
         ("macOS", f"{status.os.family} {status.os.version}".strip()),
         ("price", f"{float(status.price_per_hour):.2f} {status.currency} an hour" if status.price_per_hour else ""),
         ("billing floor", _floor(status.deletable_at, seen.now)),
+        ("commitment", f"until {utc(end)}" if (end := status.committed_until) is not None else ""),
         ("claimed so far", "once" if host.spec.epoch == 1 else f"{host.spec.epoch} times"),
         ("bootstraps", f"{history.bootstraps} done, {history.bootstrap_failures} failed"),
         ("reboots, releases", f"{history.reboots}, {history.releases}"),

@@ -149,7 +149,7 @@ def _tile(host: Host, around: _Around, now: datetime) -> Tile:
         job=shown(f"{job.repository} · {job.job_name or job.workflow_name}") if job is not None else "",
         step=_STEPS.index(step) + 1 if step in _STEPS else 0,
         steps=len(_STEPS) if step else 0,
-        floor=_floor(host.status.deletable_at, now),
+        floor=_floor(host.status.paid_until, now),
         price=_price(host.status.price_per_hour),
         afterwards=set_aside(host),
         since=_since(state, host, machine, job),
@@ -253,9 +253,9 @@ def _short(host: Host) -> str:
     return f"{host.status.type or 'Mac'} {name[-6:]}"
 
 
-def _floor(deletable_at: datetime | None, now: datetime) -> str:
-    """How long Apple's billing floor still holds, in words that fit on a tile and change at most once a minute."""
-    left = deletable_at - now if deletable_at is not None else timedelta(0)
+def _floor(paid_until: datetime | None, now: datetime) -> str:
+    """How long Apple's billing floor or its commitment still holds, in words that fit on a tile and change at most once a minute."""
+    left = paid_until - now if paid_until is not None else timedelta(0)
     if left <= timedelta(0):
         return ""
     hours = left // timedelta(hours=1)

@@ -9,12 +9,14 @@ from integration.roles.deployed import OPERATOR_ROLES, files
 from integration.roles.recording import Requests, Right, install
 from simulation.runners.scaling.rig import ScalingWorld
 
+from paddock.base.failing_mac import JOBS_FAIL
 from paddock.kube.builtin import Node, Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.errors import ConflictError, NotFoundError
 from paddock.kube.objects import ObjectMeta, OwnerReference
 from paddock.kube.roles import Role
 from paddock.runners.api import FLEET_LABEL, POOL_LABEL, Profile, RunnerPool
+from paddock.runners.ledger.mac_ends import EndOnMac
 from paddock.runners.processes.roles import OPERATOR_CLUSTER_RULES, OPERATOR_RUNNERS_RULES
 from paddock.simulator.process import World, simulate
 
@@ -91,7 +93,17 @@ async def _whole_life(world: World) -> Requests:
         lambda: all(pool.metadata.name != "xcode" for pool in pools.store.present(RunnerPool)),
         within=600,
     )
+    await _jobs_fail(pools)
     return pools.requests
+
+
+async def _jobs_fail(pools: ScalingWorld) -> None:
+    """A Mac is marked on which jobs fail at once."""
+    mac, now = pools.store.present(Node)[0].metadata.name, pools.clock.now()
+    pools.retirement.ends += [EndOnMac(mac, n, f"pod-{n}", now, now, "failed_at_once") for n in (1, 2, 3)]
+    await pools.until(
+        "it is marked", lambda: any(JOBS_FAIL in node.metadata.annotations for node in pools.store.present(Node))
+    )
 
 
 async def _mac(pools: ScalingWorld, name: str) -> None:

@@ -17,7 +17,8 @@ from paddock.hosts.recovery import Tiers
 from paddock.kube.conditions import get_condition
 from paddock.kube.errors import InvalidError
 from paddock.kube.objects import Condition, ObjectMeta
-from paddock.kube.stalled import STALLED, Stalls
+from paddock.kube.stalled import Stalls
+from paddock.kube.stalled_condition import STALLED
 from paddock.kube.status_writes import write_status
 from paddock.simulator.cloud.faults import Fault, FaultKind
 from paddock.simulator.fleet_world import POOL, FleetWorld

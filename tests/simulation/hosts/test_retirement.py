@@ -1,9 +1,12 @@
 """Macs that are retired: terminated when they are free, never under a machine, one at a time."""
 
+from datetime import timedelta
+
 import pytest
 from simulation.hosts.interrupting import quick, small_fleet
 from simulation.hosts.test_reputation import _life
 
+from paddock.clients.scaleway.model import next_anniversary
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.simulator.fleet_world import FleetWorld
@@ -53,6 +56,42 @@ async def test_free_macs_go_one_after_the_other_and_one_with_a_machine_goes_with
     await fleet.eventually("its host goes for good", all_gone, within=900)
     assert [wipe.how for wipe in fleet.wipes] == ["delete"] * 3
     assert not any(wipe.victim for wipe in fleet.wipes)
+
+
+@simulated(seeds=1)
+async def test_a_mac_under_a_monthly_commitment_goes_at_its_anniversary_and_says_so_until_then(world: World) -> None:
+    fleet = small_fleet(world, hosts=1, settings=quick(inventory_interval=90.0))
+    (server,) = fleet.cloud.hosts()
+    server.commitment, server.created_at = "renewed_monthly", world.clock.now() - timedelta(days=31, hours=-5)
+    end = next_anniversary(server.created_at, world.clock.now())
+    await _retire_when_there(fleet, server.id)
+
+    async def scheduled() -> bool:
+        return fleet.cloud.host(server.id).deletion_scheduled
+
+    await fleet.eventually("its deletion is scheduled", scheduled, within=900)
+    await world.clock.sleep(300.0)
+    (host,) = (await fleet.hosts()).values()
+    assert host.status.committed_until == end.replace(microsecond=0)
+    assert host.status.paid_until == host.status.deletable_at == end
+    said = {each.type: each.message for each in host.status.conditions}
+    assert any(f"monthly commitment ends on {end:%Y-%m-%d %H:%M} UTC" in message for message in said.values()), said
+    patches = [entry for entry in fleet.cloud.audit if entry.effect and entry.method in ("PATCH", "DELETE")]
+    assert len(patches) <= 2, "the name and the schedule, and nothing again and again"
+
+    async def gone() -> bool:
+        return server.id not in _there(fleet)
+
+    await fleet.eventually("the cloud deletes it by itself", gone, within=6 * 3600, every=60)
+    assert world.clock.now() >= end
+
+
+async def _retire_when_there(fleet: FleetWorld, server: str) -> None:
+    async def there() -> bool:
+        return bool(await fleet.hosts())
+
+    await fleet.eventually("it is in the inventory", there, within=300)
+    await _retire(fleet, server)
 
 
 @simulated(seeds=1)

@@ -106,6 +106,25 @@ async def test_when_every_machine_vanishes_nothing_is_reclaimed_until_a_person_c
 
 
 @simulated(seeds=2)
+async def test_machines_that_a_fleet_makes_in_place_of_vanished_ones_do_not_let_the_sweep_go_on(world: World) -> None:
+    """A fleet fills its number within seconds: without hosts of their own these machines prove nothing."""
+    fleet = _sweeping(world, hosts=4)
+    names = ["m-1", "m-2", "m-3", "m-4"]
+    servers = await _ready(fleet, names)
+    await world.clock.sleep(2 * CYCLE)
+    for number, name in enumerate(names, 5):
+        await fleet.force_delete(name)
+        await fleet.machine(f"m-{number}")
+    await world.clock.sleep(10 * CYCLE)
+    assert _reclaims(fleet) == set()
+    assert fleet.running["operator-0"].sweep._metrics.vanished._value.get() == 4
+    confirmed = {"metadata": {"annotations": {RECLAIM: "true"}}}
+    await fleet.api.merge_patch(Host, servers["m-1"], confirmed, "default")
+    await world.clock.sleep(3 * CYCLE)
+    assert _reclaims(fleet) == {servers["m-1"]}
+
+
+@simulated(seeds=2)
 async def test_a_host_that_only_has_a_name_like_ours_is_reported_and_left(world: World) -> None:
     """After a move the source sees hosts under its names again, of machines that it no longer has."""
     fleet = _sweeping(world, hosts=1)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import click
 import pytest
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from doubles.clocks import SteppedClock
 from unit.cli.scene import Scene
 
+from paddock.base.logs import get_logger
 from paddock.cli import main, progress
 from paddock.cli.exit_codes import FAILED, JUDGING, MEANINGS, judged
 from paddock.cli.kinds import ALL_KINDS, kinds
@@ -235,3 +237,22 @@ def test_a_mistyped_kind_is_answered_with_the_nearest(typed: tuple[str, ...], me
     outcome = CliRunner().invoke(main, typed)
     assert outcome.exit_code == 2
     assert f"Did you mean {meant}" in outcome.output
+
+
+def test_a_command_logs_beside_its_answer_and_of_trouble_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    """Without a network each read that was repeated was a line of its own, in the midst of the answer."""
+
+    @click.command("speak")
+    def speak() -> None:
+        log = get_logger("scaleway")
+        log.debug("read_repeated", failures=1)
+        log.info("something went on")
+        log.warning("something is wrong")
+        click.echo("the answer")
+
+    with patch.object(main, "get_command", lambda *_: speak):
+        main(["speak"], standalone_mode=False)
+    out, err = capfd.readouterr()
+    assert out == "the answer\n"
+    assert "something is wrong" in err
+    assert len(err.splitlines()) == 1

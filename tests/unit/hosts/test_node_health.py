@@ -3,8 +3,10 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 from unit.hosts.made import NOW, machine
 
+from paddock.base.failing_mac import JOBS_FAIL, JobsFail
 from paddock.hosts.api import ScalewayAppleSiliconMachine
 from paddock.hosts.why import why_machine
 from paddock.kube.builtin import Node, NodeCondition, NodeStatus
@@ -84,3 +86,18 @@ def test_a_machine_that_is_not_ready_shows_its_nodes_complaints_as_evidence() ->
     assert [each.fact for each in answer.evidence if each.ledger == "host"] == [
         "VMSlotsLeaked for 5 min: this is wrong: do that"
     ]
+
+
+def test_a_mac_on_which_jobs_fail_says_so_although_its_node_is_well() -> None:
+    mark = JobsFail("a boot", SINCE, NOW, "3 jobs of 3 accounts failed: it gets no job until 12:00 UTC")
+    well = _node()
+    marked = replace(
+        well,
+        metadata=ObjectMeta(name="m-1", annotations={JOBS_FAIL: mark.annotation()}),
+        status=replace(well.status, node_info={"bootID": "a boot"}),
+    )
+    answer = why_machine(_ready_machine(), [], NOW, node=marked)
+    assert answer.sentence.endswith(
+        "but jobs fail at once on its Node m-1 for 5 min: 3 jobs of 3 accounts failed: it gets no job until 12:00 UTC"
+    )
+    assert not answer.healthy

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from unit.hosts.made import FREE_NAME, NOW, POOL, claim, host, later, machine, release, server
 
 from paddock.clients.scaleway import Gone, Unknown
+from paddock.clients.scaleway.model import Commitment, next_anniversary
 from paddock.hosts.claim import claim_marker
 from paddock.hosts.names import Rename
 from paddock.hosts.release import (
@@ -138,6 +140,16 @@ class TestForGood:
 
     def test_under_its_marker_the_server_is_deleted(self):
         assert step(given_back(policy="terminate"), server(MARKER)) == Delete()
+
+    def test_under_a_monthly_commitment_the_deletion_is_told_to_take_effect_at_its_anniversary(self):
+        committed = replace(
+            server(MARKER), commitment=Commitment("renewed_monthly"), created_at=NOW - timedelta(days=3)
+        )
+        end = next_anniversary(NOW - timedelta(days=3), NOW)
+        assert step(given_back(policy="terminate"), committed) == Delete(end)
+        waiting = step(given_back(policy="terminate"), replace(committed, deletion_scheduled=True))
+        assert isinstance(waiting, Wait)
+        assert waiting.reason.endswith(f"when its monthly commitment ends on {end:%Y-%m-%d %H:%M} UTC")
 
     def test_nothing_is_wiped_on_the_way(self):
         assert step(given_back(policy="terminate", os_family="Tahoe"), server(MARKER)) == Delete()

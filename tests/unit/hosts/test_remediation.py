@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from unit.hosts.made import NOW, host, machine
 
+from paddock.base.failing_mac import JOBS_FAIL, JobsFail
 from paddock.clients.scaleway import HealthDetails
 from paddock.hosts.api import MachineStatus, Reinstall, Remediation, RemediationAttempt
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
@@ -71,6 +72,25 @@ def looked_after(tier: int = 0, at: float | None = None, name: str = "m-1", **st
 def step(minutes: float, tier: int = 0, at: float | None = None, trouble: Trouble = SILENT, **status: Any) -> Any:
     one = looked_after(tier, at, **status)
     return next_step(trouble, one, [one], NOW + timedelta(minutes=minutes))
+
+
+def marked(boot: str) -> Node:
+    """A Node that is well by its own word, and on which jobs fail; `boot` is the one that it reports."""
+    mark = JobsFail("the first boot", NOW, NOW + timedelta(hours=1), "3 jobs of 3 accounts failed")
+    there = ObjectMeta(name="m-1", annotations={JOBS_FAIL: mark.annotation()})
+    ready = NodeCondition(type="Ready", status="True", last_transition_time=NOW)
+    return Node(metadata=there, status=NodeStatus(conditions=(ready,), node_info={"bootID": boot}))
+
+
+def test_a_mac_on_which_jobs_fail_is_rebooted_once_nobody_works_there_and_is_well_in_its_next_boot():
+    found = trouble_of(marked("the first boot"), WELL, None, NOW + timedelta(minutes=1))
+    assert found is not None
+    assert found.what == "jobs fail at once there: 3 jobs of 3 accounts failed"
+    assert (found.since, found.urgent, found.heard) == (NOW, True, True)
+    assert isinstance(step(0, trouble=found), SoftReboot)
+    assert isinstance(step(25, 2, 0, trouble=found), RebootHost)
+    assert "a person has to look" in step(60, 3, 25, trouble=found).message, "no disk is wiped for it"
+    assert trouble_of(marked("the next boot"), WELL, None, NOW) is None
 
 
 def test_a_node_that_is_ready_or_says_nothing_is_no_trouble():

@@ -159,22 +159,25 @@ def test_sightings_in_a_row_are_counted_and_any_change_begins_anew():
 
 
 @pytest.mark.parametrize(
-    ("dead", "machines", "vanished"),
+    ("dead", "held", "machines", "vanished"),
     [
-        (0, 0, False),
-        (0, 9, False),
-        (1, 0, True),
-        (9, 0, True),
-        (1, 1, False),
-        (3, 2, False),
-        (4, 3, True),
-        (9, 9, False),
+        (0, 0, 0, False),
+        (0, 9, 9, False),
+        (1, 0, 0, True),
+        (9, 0, 0, True),
+        (1, 0, 1, False),  # a fleet of one whose machine was replaced
+        (1, 1, 1, False),
+        (3, 2, 2, False),
+        (4, 3, 3, True),
+        (4, 3, 9, True),
+        (9, 0, 9, True),
+        (9, 9, 9, False),
     ],
 )
 def test_owners_that_are_gone_all_at_once_look_like_an_emptied_or_restored_cluster(
-    dead: int, machines: int, vanished: bool
+    dead: int, held: int, machines: int, vanished: bool
 ):
-    assert owners_vanished(dead, machines) is vanished
+    assert owners_vanished(dead, held, machines) is vanished
 
 
 def test_a_stranded_host_that_the_cloud_cannot_wipe_is_left_and_says_why():

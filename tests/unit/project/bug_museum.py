@@ -211,9 +211,9 @@ def _(host: Any, others: Any, last: Any, now: Any) -> Any:
 
 
 @_exhibit("an emptied cluster wipes its fleet", "MCM#657", sweep.owners_vanished, _SWEEP)
-def _(dead: int, machines: int) -> bool:
+def _(dead: int, held: int, machines: int) -> bool:
     """That all owners are gone at once is no reason to wait."""
-    return dead < 0 > machines
+    return dead < 0 > machines + held
 
 
 @_exhibit("one sighting is enough", "nodepool's two scans, TF#3802", sweep.judge, _SWEEP)

@@ -1,5 +1,7 @@
 """What is said of a host before its machine is deleted is what the operator then does."""
 
+from datetime import UTC, datetime
+
 import pytest
 from msgspec.structs import replace
 from unit.hosts.made import OTHER_UID, SERVER_ID, claim, host, machine, release
@@ -32,6 +34,20 @@ def test_a_release_that_is_recorded_goes_on_as_it_was_recorded() -> None:
     told = fate(Mac(on_its_way, MACHINE), terminate=True)
     assert told.becomes == "pooled"
     assert "on its way already: it is wiped and goes back to the pool" in told.sentence
+
+
+def test_under_a_monthly_commitment_the_date_of_the_end_is_said_before_anybody_agrees() -> None:
+    committed = host(
+        spec={"claim": claim()},
+        cloud_name="m-1",
+        state="owned",
+        committed_until=datetime(2026, 4, 5, 8, 30, tzinfo=UTC),
+    )
+    told = fate(Mac(committed, MACHINE), terminate=True)
+    assert told.sentence.endswith(
+        "when its monthly commitment ends on 2026-04-05 08:30 UTC, and is paid for until then"
+    )
+    assert "commitment" not in fate(Mac(committed, MACHINE)).sentence
 
 
 def test_a_host_of_another_machine_is_not_touched() -> None:

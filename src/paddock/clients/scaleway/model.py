@@ -4,6 +4,7 @@ Status words stay plain strings: the API adds new ones, and an unknown word must
 has a field for a password, so the answer of a mutation or of a list cannot leak one.
 """
 
+import calendar
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
@@ -15,6 +16,7 @@ __all__ = [
     "READY",
     "REINSTALLING",
     "TRANSIENT_STATUSES",
+    "Commitment",
     "Diagnostic",
     "HealthDetails",
     "OperatingSystem",
@@ -24,10 +26,12 @@ __all__ = [
     "ServerList",
     "ServerType",
     "SupportedServerType",
+    "next_anniversary",
 ]
 
 READY: Final = "ready"
 REINSTALLING: Final = "reinstalling"
+_MONTHLY: Final = "renewed_monthly"
 TRANSIENT_STATUSES: Final = frozenset(
     {"starting", "rebooting", "updating", "locking", "unlocking", "reinstalling", "busy"}
 )
@@ -58,6 +62,26 @@ class OperatingSystem(msgspec.Struct, frozen=True):
         return not named or server_type in named
 
 
+class Commitment(msgspec.Struct, frozen=True):
+    """What a server was rented for: `renewed_monthly`, `duration_24h` or `none`. A cancelled one is not renewed, and runs to its end."""
+
+    type: str = "none"
+    cancelled: bool = False
+
+
+def next_anniversary(ordered: datetime, now: datetime) -> datetime:
+    """The next end of a month that began with the order; in a month that is too short on its last day."""
+    months = max(1, (now.year - ordered.year) * 12 + now.month - ordered.month)
+    while (end := _months_after(ordered, months)) <= now:
+        months += 1
+    return end
+
+
+def _months_after(ordered: datetime, months: int) -> datetime:
+    year, month = divmod(ordered.year * 12 + ordered.month - 1 + months, 12)
+    return ordered.replace(year=year, month=month + 1, day=min(ordered.day, calendar.monthrange(year, month + 1)[1]))
+
+
 class Server(msgspec.Struct, frozen=True):
     """A rented Mac as the cloud sees it, without its credentials.
 
@@ -86,6 +110,13 @@ class Server(msgspec.Struct, frozen=True):
     kext_enabled: bool = False
     tags: tuple[str, ...] = ()
     applied_runner_configuration_ids: tuple[str, ...] = ()
+    commitment: Commitment | None = None
+
+    def committed_until(self, now: datetime) -> datetime | None:
+        """Under a monthly commitment the anniversary of its order: until then it is paid for, and a deletion takes effect then."""
+        if self.commitment is None or self.commitment.type != _MONTHLY or self.created_at is None:
+            return None
+        return next_anniversary(self.created_at, now).replace(microsecond=0)
 
     @property
     def usable(self) -> bool:

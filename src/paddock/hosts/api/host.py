@@ -159,6 +159,10 @@ class HostStatus(Struct, frozen=True):
     delivered: bool = False
     ip: str = ""
     deletable_at: Annotated[datetime | None, Meta(description="The end of Apple's billing floor.")] = None
+    committed_until: Annotated[
+        datetime | None,
+        Meta(description="Under a monthly commitment its next anniversary, at which a deletion takes effect."),
+    ] = None
     deletion_scheduled: bool = False
     unwipeable: Annotated[
         str,
@@ -172,6 +176,11 @@ class HostStatus(Struct, frozen=True):
     first_contact: FirstContact | None = None
     history: HostHistory = HostHistory()
     conditions: tuple[Condition, ...] = ()
+
+    @property
+    def paid_until(self) -> datetime | None:
+        """Until when it is paid for, whatever is done with it: whichever of billing floor and commitment ends later."""
+        return max((end for end in (self.deletable_at, self.committed_until) if end is not None), default=None)
 
 
 class ScalewayAppleSiliconHost(KubeObject, frozen=True):

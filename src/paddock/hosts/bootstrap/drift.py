@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from paddock.base.explanation import span
 from paddock.hosts.api import MachineStatus
+from paddock.hosts.waits import pause_left
 
 __all__ = [
     "DriftLimits",
@@ -94,7 +95,7 @@ def decide(
         return _next_attempt(failures, last_failure, now, limits)
     if limits.rearm_after <= timedelta(0):
         return GaveUp(f"{failures} updates in a row failed; only a new configuration starts them again")
-    rearms_at = now if last_failure is None else last_failure + limits.rearm_after
+    rearms_at = now if last_failure is None else now + pause_left(last_failure, limits.rearm_after, now)
     if now >= rearms_at:
         return Update(f"{span(limits.rearm_after)} have passed since the last of {failures} failures")
     return GaveUp(
@@ -138,7 +139,6 @@ def given_up(status: MachineStatus, reason: str) -> MachineStatus:
 def _next_attempt(
     failures: int, last_failure: datetime | None, now: datetime, limits: DriftLimits
 ) -> Update | WaitUntil:
-    due = now if last_failure is None else last_failure + limits.between_attempts
-    if now < due:
-        return WaitUntil(due, f"the last update failed ({failures} of {limits.max_failures or 'any number of'})")
+    if last_failure is not None and (left := pause_left(last_failure, limits.between_attempts, now)):
+        return WaitUntil(now + left, f"the last update failed ({failures} of {limits.max_failures or 'any number of'})")
     return Update("the last update failed", failures)

@@ -108,8 +108,8 @@ class HostReconciler:
             case Finish():
                 await self._remove_node(host)
                 await self._finish(host, now)
-            case Delete():
-                await self._delete(host)
+            case Delete(then):
+                await self._delete(host, then)
             case Remove():
                 await self._remove_node(host)
                 context.recorder.record(host, "Normal", "Deleted", "the server does not exist any more")
@@ -159,8 +159,14 @@ class HostReconciler:
         retire = policy_reason(quarantines, self._context.settings.retire_after_quarantines)
         return await self._context.patch_host(host, {"quarantine": why} | ({"retire": retire} if retire else {}))
 
-    async def _delete(self, host: Host) -> None:
+    async def _delete(self, host: Host, then: datetime | None) -> None:
         context, zone, server_id = self._context, host.spec.zone, host.spec.server_id
+        if then is not None:
+            # Asked to delete it now, the cloud would do the same; flagged, it says so itself on the next look.
+            await context.fenced_cloud.schedule_deletion(zone, server_id)
+            message = f"under its monthly commitment the deletion takes effect on {utc(then)}"
+            context.recorder.record(host, "Normal", "DeletionScheduled", message)
+            return
         outcome = await context.fenced_cloud.delete(zone, server_id)
         if isinstance(outcome, BelowBillingFloor):
             # Either shape of the 412 ends here. Died before the schedule: the next pass is refused again, and schedules.

@@ -62,6 +62,7 @@ def observed(
         ip=server.ip,
         # Before delivery the cloud repeats the creation time here, which would read as "deletable at once".
         deletable_at=server.deletable_at if server.delivered else None,
+        committed_until=server.committed_until(now),
         deletion_scheduled=server.deletion_scheduled,
         unwipeable=server.unwipeable,
         price_per_hour=f"{price.per_hour:f}" if price else before.price_per_hour,

@@ -137,13 +137,15 @@ class Sweep:
         self.findings, self._observations = findings, OrphanHistory(seen)
         self._metrics.orphans.set(sum(self._orphans.values()))
         dead = sum(_dead(hosts.get(finding.server.id), finding.verdict, owners) for finding in findings)
-        vanished = owners_vanished(dead, len(machines))
+        held = sum(finding.verdict.state is HostState.OWNED for finding in findings)
+        vanished = owners_vanished(dead, held, len(machines))
         self._metrics.vanished.set(dead if vanished else 0)
         if vanished:
             log.error(
                 "the machines of claimed hosts are gone, so many that the cluster may have been emptied, moved or restored: "
                 "nothing is reclaimed before machines are back, or a person confirms each host",
                 gone=dead,
+                held=held,
                 machines=len(machines),
                 confirm=f"{RECLAIM}=true on the Host",
             )

@@ -1,4 +1,4 @@
-"""The account's number on Pods that were handed a runner: written after the answer, and after the answers of others.
+"""What is noted of Pods that were handed a runner, their account's number foremost: after the answer, and after the answers of others.
 
 No decision waits for this label: whoever reads it reads the assignment label or the ledger beside it (`sessions` knows for
 good that a Pod is spent). So it gives way to jobs that are being handed over, five seconds at most. A process that dies
@@ -7,7 +7,7 @@ before it has written them leaves Pods without the label, as one did that died b
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -27,8 +27,12 @@ _SETTLE: Final = 5.0
 class AccountLabels:
     """`serving` brackets every hand-over, `after` leaves a label to be written once none is under way; `settle` at the end."""
 
-    def __init__(self, assignments: Assignments, clock: Clock) -> None:
+    def __init__(
+        self, assignments: Assignments, clock: Clock, place: Callable[[PodIdentity], Awaitable[None]] | None = None
+    ) -> None:
+        """`place` writes down on which Mac a Pod is; it never fails."""
         self._assignments = assignments
+        self._place = place
         self._clock = clock
         self._due: deque[tuple[float, PodIdentity, Claim]] = deque()
         self._serving = 0
@@ -63,7 +67,12 @@ class AccountLabels:
         while self._due:
             await self._turn(self._due[0][0] - self._clock.monotonic())
             some = [self._due.popleft() for _ in range(min(_AT_ONCE, len(self._due)))]
-            await asyncio.gather(*(self._assignments.name_account(pod, claim) for _, pod, claim in some))
+            await asyncio.gather(*(self._note(pod, claim) for _, pod, claim in some))
+
+    async def _note(self, pod: PodIdentity, claim: Claim) -> None:
+        await self._assignments.name_account(pod, claim)
+        if self._place is not None:
+            await self._place(pod)
 
     async def _turn(self, at_most: float) -> None:
         if at_most <= 0 or self._quiet.is_set():

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
+from paddock.base.failing_mac import JOBS_FAIL
 from paddock.base.logs import get_logger
 from paddock.kube.builtin import Node
 from paddock.kube.builtin import Pod as KubePod
@@ -160,7 +161,8 @@ class Dispatcher:
         One that is being handed a job at this moment is let go, too, as long as its claim is not committed.
         """
         node = change.new
-        if node is None or (change.old is not None and change.old.spec == node.spec):
+        old = change.old
+        if node is None or (old is not None and (old.spec, _mark(old)) == (node.spec, _mark(node))):
             return
         for waiter in self._waiting.everybody():
             pod = self._observations.from_cache(waiter.pod.name, waiter.pod.uid)
@@ -341,6 +343,10 @@ class Dispatcher:
         await _ended(set(self._served), self._settings.serve_deadline)
         await self._handover.settle()
         await self._pending_releases.settle()
+
+
+def _mark(node: Node) -> str:
+    return node.metadata.annotations.get(JOBS_FAIL, "")
 
 
 async def _ended(tasks: set[asyncio.Task[None]], timeout: float) -> None:

@@ -27,7 +27,7 @@ from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.account_labels import AccountLabels
 from paddock.runners.dispatch.assignment import Assigned, Assignments
 from paddock.runners.dispatch.cluster import Observations
-from paddock.runners.dispatch.identity import IdentityError, Unreachable
+from paddock.runners.dispatch.identity import IdentityError, PodIdentity, Unreachable
 from paddock.runners.dispatch.metrics import DispatchMetrics
 from paddock.runners.dispatch.neighbour_check import NeighbourCheck
 from paddock.runners.dispatch.pending_releases import BY, PendingReleases, Release
@@ -102,7 +102,7 @@ class Handover:
         self._github = github
         self._scale_sets = scale_sets
         self._assignments = assignments
-        self._account_labels = AccountLabels(assignments, context.clock)
+        self._account_labels = AccountLabels(assignments, context.clock, self._place)
         self._observations = context.observations
         self._pending_releases = context.pending_releases
         self._clock = context.clock
@@ -143,6 +143,14 @@ class Handover:
         waiter.settle(answer)
         self._account_labels.after(waiter.pod, claim)
         return answer
+
+    async def _place(self, pod: PodIdentity) -> None:
+        """On which Mac the runner is: how its job ends says something about that Mac. What is lost here a sampler makes up for."""
+        try:
+            if node := await self._observations.mac_of(pod.name, pod.uid):
+                await self._ledger.mac_states.place({pod.uid: node})
+        except (KubeError, LedgerError) as error:
+            log.debug("on which Node a runner is was not written", pod=pod.name, error=str(error))
 
     async def settle(self) -> None:
         """At the end, when nothing is served any more: what was put off is done."""

@@ -36,7 +36,8 @@ class LastWords:
         self._failed_at: datetime | None = None
 
     async def __call__(self, pod: LedgerPod) -> str:
-        if self._failed_at is not None and (self._clock.now() - self._failed_at).total_seconds() < _PAUSE:
+        # Either way round: after a clock was set back the pause would last as long as it was ahead.
+        if self._failed_at is not None and abs((self._clock.now() - self._failed_at).total_seconds()) < _PAUSE:
             return ""
         try:
             # One deadline over both: each request alone may take as long, and its timeout counts anew for each part of it.

@@ -23,6 +23,7 @@ from paddock.base.secrets import Secret
 from paddock.runners.api.settings import DispatchSettings
 from paddock.runners.dispatch.identity import IdentityError, NotAllowed, PodIdentity, Principal, Unreachable
 from paddock.runners.ledger import GivenUp, LedgerError, Pod, PoolSignals
+from paddock.runners.ledger.mac_ends import EndOnMac
 from paddock.runners.ledger.progress import LONGEST_MARK
 from paddock.runners.ledger.runner_logs import LARGEST_PIECE
 from paddock.runners.pools.retirement import RetirementApi, RetirementUnavailableError
@@ -33,8 +34,10 @@ __all__ = [
     "AppendLog",
     "AtWork",
     "Authenticator",
+    "EndsOnMacs",
     "InternalRoutes",
     "Load",
+    "MacsAskedAbout",
     "PodIsStopped",
     "PodsAskedAbout",
     "PodsKilled",
@@ -117,6 +120,16 @@ class PodsKilled(Struct, frozen=True):
             return GivenUp(**msgspec.structs.asdict(self))
 
     jobs: Annotated[tuple[Job, ...], Meta(max_length=LARGEST_RETIREMENT)]
+
+
+class MacsAskedAbout(Struct, frozen=True):
+    nodes: Annotated[tuple[_Name, ...], Meta(max_length=LARGEST_RETIREMENT)]
+
+
+class EndsOnMacs(Struct, frozen=True):
+    """How the newest runners of these Macs ended."""
+
+    ends: tuple[EndOnMac, ...]
 
 
 class PodIsStopped(Struct, frozen=True):
@@ -207,6 +220,11 @@ def internal_routes(
         await retirement.killed([job.given_up() for job in asked.jobs])
         return Response(status_code=204)
 
+    async def ends_on(request: Request) -> Response:
+        await _controller(request)
+        asked = decode(await _body(request), MacsAskedAbout)
+        return answer(EndsOnMacs(tuple(await retirement.ends_on(asked.nodes))))
+
     async def stopped(request: Request) -> Response:
         await _controller(request)
         told = decode(await _body(request), PodIsStopped)
@@ -246,6 +264,7 @@ def internal_routes(
             Route(f"{PREFIX}/pods/retire", guarded(retire, *_AWAY), methods=["POST"]),
             Route(f"{PREFIX}/pods/at-work", guarded(at_work, *_AWAY), methods=["POST"]),
             Route(f"{PREFIX}/pods/killed", guarded(killed, *_AWAY), methods=["POST"]),
+            Route(f"{PREFIX}/macs/ends", guarded(ends_on, *_AWAY), methods=["POST"]),
             Route(f"{PREFIX}/pods/stopped", guarded(stopped, *_AWAY), methods=["POST"]),
         ],
         pods=[

@@ -12,8 +12,9 @@ from paddock.base.clock import Clock, SystemClock, rfc3339_micro
 from paddock.base.tls import default_tls
 from paddock.kube.credentials import Credentials
 from paddock.kube.errors import ConfigError
-from paddock.runners.http.internal import LARGEST_RETIREMENT, PREFIX, AtWork, Load, Retired
+from paddock.runners.http.internal import LARGEST_RETIREMENT, PREFIX, AtWork, EndsOnMacs, Load, Retired
 from paddock.runners.ledger import GivenUp, Pod, PoolSignals
+from paddock.runners.ledger.mac_ends import EndOnMac
 from paddock.runners.pools.retirement import RetirementUnavailableError
 from paddock.runners.tls.problems import refused_token, tls_problem
 from paddock.runners.tls.trust import TrustedAuthority
@@ -104,6 +105,13 @@ class HttpRetirementApi:
             batch = kills[start : start + LARGEST_RETIREMENT]
             jobs = [msgspec.structs.asdict(one) | {"at": rfc3339_micro(one.at) if one.at else None} for one in batch]
             await self._ask("POST", "/pods/killed", body={"jobs": jobs})
+
+    async def ends_on(self, nodes: Sequence[str]) -> Sequence[EndOnMac]:
+        found: list[EndOnMac] = []
+        for start in range(0, len(nodes), LARGEST_RETIREMENT):
+            asked = {"nodes": list(nodes[start : start + LARGEST_RETIREMENT])}
+            found += _decoded(await self._ask("POST", "/macs/ends", body=asked), EndsOnMacs).ends
+        return found
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:
         told: dict[str, Any] = {"pod_uid": pod.uid, "pod_name": pod.name, "ended_at": rfc3339_micro(ended_at)}

@@ -27,6 +27,7 @@ from paddock.runners.ledger.incidents import Incidents
 from paddock.runners.ledger.jobs import Jobs
 from paddock.runners.ledger.kills import Kills
 from paddock.runners.ledger.limits import Limits
+from paddock.runners.ledger.mac_ends import MacEnds
 from paddock.runners.ledger.mac_states import MacStates
 from paddock.runners.ledger.nameless import NamelessJobs
 from paddock.runners.ledger.notifications import Notifications
@@ -107,6 +108,7 @@ class Ledger:
         self.rewind = Rewind(database)
         self.samples = Samples(database)
         self.mac_states = MacStates(database)
+        self.mac_ends = MacEnds(database, clock)
         self.incidents = Incidents(database)
         self.locks = AdvisoryLocks(database)
 

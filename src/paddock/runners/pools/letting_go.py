@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from paddock.base.explanation import span
 from paddock.kube.builtin import Node, Pod
-from paddock.runners.pools.nodes import LICENSED, closed, healthy, nodes_of, seats_of, unready_since
+from paddock.runners.pools.nodes import LICENSED, closed, healthy, marked_of, nodes_of, seats_of, unready_since
 from paddock.runners.pools.observation import Draft, PoolObservation, Retirement, age, outdated
 from paddock.runners.pools.pod_names import golden_label
 from paddock.runners.pools.pod_predicates import (
@@ -41,6 +41,8 @@ def let_useless_go(draft: Draft) -> None:
             draft.let_go(pod, "node_gone", f"its Node {name} does not exist any more")
         elif node is not None and closed(node):
             draft.let_go(pod, "node_closed", f"its Node {name} is cordoned or leaving")
+        elif node is not None and marked_of(node) is not None:
+            draft.let_go(pod, "jobs_fail", f"jobs fail at once on its Mac {name}, so that it gets none")
         elif node is not None and _deserted(draft, node):
             draft.let_go(pod, "node_unready", f"its Node {name} has not been ready for minutes, and others are")
         elif crowded[name] > (allowed := _seats(node)):

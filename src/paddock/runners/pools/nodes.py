@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from paddock.base.failing_mac import JobsFail, jobs_fail
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.quantity import parse_quantity
 from paddock.runners.api import FLEET_LABEL, LINUX_POOL_LABEL, VM_RESOURCE, RunnerPool
@@ -17,11 +18,13 @@ __all__ = [
     "Suspicion",
     "closed",
     "healthy",
+    "marked_of",
     "nodes_of",
     "seatless",
     "seats_of",
     "suspicion",
     "unready_since",
+    "well",
 ]
 
 _PRESSURES: Final = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
@@ -42,7 +45,17 @@ def closed(node: Node) -> bool:
     return node.spec.unschedulable or node.metadata.deletion_timestamp is not None
 
 
+def marked_of(node: Node) -> JobsFail | None:
+    """The mark of a Mac on which jobs fail at once."""
+    return jobs_fail(node.metadata.annotations, node.status.node_info)
+
+
 def healthy(node: Node) -> bool:
+    """Well by its own word, and not marked as one on which jobs fail at once, of which a Mac knows nothing itself."""
+    return well(node) and marked_of(node) is None
+
+
+def well(node: Node) -> bool:
     """Says itself that it is Ready, is under no pressure, and takes Pods. Silence is not health."""
     if closed(node):
         return False

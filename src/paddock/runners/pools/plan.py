@@ -15,7 +15,7 @@ from paddock.runners.pools.capacity import too_large
 from paddock.runners.pools.isolation import isolated
 from paddock.runners.pools.letting_go import let_stalled_go, let_surplus_go, let_useless_go
 from paddock.runners.pools.messages import Counts, PoolMessages, placeable, ready
-from paddock.runners.pools.nodes import closed, healthy, nodes_of, seatless, suspicion
+from paddock.runners.pools.nodes import closed, healthy, marked_of, nodes_of, seatless, suspicion
 from paddock.runners.pools.observation import (
     Draft,
     PoolObservation,
@@ -98,6 +98,7 @@ def plan(seen: PoolObservation) -> PoolPlan:
         finishing=draft.finishing,
     )
     trust = suspicion(seen.failures, (*seen.pods, *seen.sibling_pods), nodes_of(pool, seen.nodes), os, seen.now)
+    marked = [node.metadata.name for node in nodes_of(pool, seen.nodes) if marked_of(node) is not None]
     problem = shape_problem(pool, seen.settings) or too_large(pool, nodes_of(pool, seen.nodes))
     admitted = Admission(0)
     unplaceable = None
@@ -131,7 +132,7 @@ def plan(seen: PoolObservation) -> PoolPlan:
     return PoolPlan(
         counts=counts,
         create=create,
-        avoid=trust.avoid,
+        avoid=tuple(sorted({*trust.avoid, *marked})),
         reap=ended(seen.pods),
         retire=tuple(draft.retire),
         mark=tuple(draft.mark),

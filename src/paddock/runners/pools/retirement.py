@@ -15,6 +15,7 @@ from paddock.base.logs import get_logger
 from paddock.base.readable import readable, selected
 from paddock.base.tasks import end
 from paddock.runners.ledger import GivenUp, HeldPod, Ledger, LedgerError, Pod, PoolSignals
+from paddock.runners.ledger.mac_ends import EndOnMac
 
 _LAST_LINES = 20
 _LAST_BYTES = 8192
@@ -53,6 +54,10 @@ class RetirementApi(Protocol):
 
     async def killed(self, kills: Sequence[GivenUp]) -> None:
         """Write these jobs down as ended by us. Repeatable: each is one row, however often it is reported."""
+        ...
+
+    async def ends_on(self, nodes: Sequence[str]) -> Sequence[EndOnMac]:
+        """How the newest runners of these Macs ended."""
         ...
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:
@@ -117,6 +122,12 @@ class LedgerRetirementApi:
             await self._ledger.kills.record(kills)
         except LedgerError as error:
             raise RetirementUnavailableError(f"that jobs were ended was not recorded: {error}") from error
+
+    async def ends_on(self, nodes: Sequence[str]) -> Sequence[EndOnMac]:
+        try:
+            return await self._ledger.mac_ends.on(nodes)
+        except LedgerError as error:
+            raise RetirementUnavailableError(f"how jobs ended is not known: {error}") from error
 
     async def stopped(self, pod: Pod, ended_at: datetime, *, why: str, ended: bool = True) -> None:
         """As `RetirementApi.stopped`. The jobs that ran on the Pod are checked in the background.

@@ -16,6 +16,7 @@ from paddock.kube.store import CacheChange, by_label
 from paddock.runners.api import POOL_LABEL, RUNNER_LABEL, RunnerPool
 from paddock.runners.pools.autoscaler import Autoscaler
 from paddock.runners.pools.controller import PoolCaches, PoolContext, PoolReconciler, between_looks, its_pool
+from paddock.runners.pools.mac_marks import MacMarks
 from paddock.runners.pools.metrics import PoolCollector
 from paddock.runners.pools.nodes import closed, healthy, nodes_of
 from paddock.runners.pools.profiles_controller import ProfileReconciler, its_table, table_changed
@@ -87,6 +88,8 @@ class RunnerOperator:
             )
         )
         manager.add_runnable("runner events", recorder.run)
+        marks = MacMarks(client, self.nodes.reader, retirement, recorder, clock)
+        manager.add_periodic("Macs on which jobs fail", marks.once, every=MacMarks.EVERY, first_after=MacMarks.EVERY)
         manager.add_controller(
             self._controller("runner pool", keeper, rest=self._rest)
             .watches(self.pools)

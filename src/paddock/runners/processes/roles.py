@@ -23,10 +23,10 @@ _ACCOUNTS = ServiceAccount.RESOURCE.plural
 
 OPERATOR_CLUSTER_RULES: Final = (
     Rule(
-        "How much a fleet can hold, and which Nodes are leaving.",
+        "How much a fleet can hold, and which Nodes are leaving; one on which jobs fail at once is marked.",
         "",
         (Node.RESOURCE.plural,),
-        ("get", "list", "watch"),
+        ("get", "list", "watch", "patch"),
     ),
     Rule(
         "What a runtime takes beside the Pod, without which a Linux fleet would be filled beyond its memory.",

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 
+from paddock.clients.scaleway.model import next_anniversary
 from paddock.simulator.cloud import problems, wire
 from paddock.simulator.cloud.access import CloudCall, checked_name, host_of, paged, project_of
 from paddock.simulator.cloud.hardware import Hardware
@@ -110,6 +111,8 @@ class ServersApi:
             self._hardware.seal(host, call.now, self._state.behaviour.sealed_after_rename)
         if "schedule_deletion" in fields:
             host.deletion_scheduled = bool(fields["schedule_deletion"])
+            if host.deletion_scheduled and host.commitment == "renewed_monthly":
+                host.deletable_at = next_anniversary(host.created_at, call.now)
         if "enable_vpc" in fields:
             host.vpc_enabled = bool(fields["enable_vpc"])
         if "public_bandwidth_bps" in fields:
@@ -122,6 +125,9 @@ class ServersApi:
         _refuse_while_busy(host)
         if call.now < host.deletable_at:
             raise problems.below_floor(self._state.behaviour, host.deletable_at)
+        if host.commitment == "renewed_monthly":
+            host.deletion_scheduled, host.deletable_at = True, next_anniversary(host.created_at, call.now)
+            return ServiceResponse(status=204, effect=True)
         self._hardware.remove(host)
         return ServiceResponse(status=204, effect=True)
 

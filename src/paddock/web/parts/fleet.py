@@ -128,7 +128,9 @@ def _large(tile: Tile, now: datetime) -> Node:
     state, what = STATES[tile.state], tile.job or tile.doing
     return h.a(".tile", href=href("host", tile.name), data_state=tile.state)[
         h.span(".tile-state")[mark(tile.state), state.word, " ", lasting(tile.since, now)],
-        h.span(".tile-floor", title="Apple's billing floor: it cannot be given back before")[f"floor {tile.floor}"]
+        h.span(".tile-floor", title="Apple's billing floor or a monthly commitment: it is paid for until then")[
+            f"floor {tile.floor}"
+        ]
         if tile.floor
         else None,
         h.span(".tile-name")[tile.title],

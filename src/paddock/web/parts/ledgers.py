@@ -31,7 +31,7 @@ def money(costs: Money, now: datetime) -> Node:
     if not any(share.macs for share in costs.shares):
         return empty("No Mac is rented.")
     floor = (
-        f"{costs.in_floor} inside Apple's billing floor; the next may be given back in {since(now, costs.next_releasable)}."
+        f"{costs.in_floor} inside Apple's billing floor or a monthly commitment; the next may be given back in {since(now, costs.next_releasable)}."
         if costs.in_floor and costs.next_releasable is not None
         else "Every Mac is past its billing floor, and may be given back at any time."
     )

@@ -13,6 +13,7 @@ from integration.runners.ledger.rig import POOL, Bench
 from starlette.applications import Starlette
 
 from paddock.base.clock import SystemClock
+from paddock.base.failing_mac import JOBS_FAIL, JobsFail
 from paddock.base.metrics import CollectorRegistry, exposition
 from paddock.base.secrets import Secret
 from paddock.embedded.api.tokens import generate_key
@@ -146,15 +147,19 @@ class Cluster:
         )
         return RunnerPod(name, uid, token.reveal())
 
-    async def node(self, name: str, *, cordoned: bool = False, softnet: bool = False) -> None:
+    async def node(
+        self, name: str, *, cordoned: bool = False, softnet: bool = False, mark: JobsFail | None = None
+    ) -> None:
         """A Node, made or changed."""
         spec = {"unschedulable": cordoned or None}
         labels = {SOFTNET_LABEL: "true" if softnet else "false"}
-        meta = ObjectMeta(name=name, labels=labels)
+        marks = {JOBS_FAIL: mark.annotation()} if mark is not None else {}
+        meta = ObjectMeta(name=name, labels=labels, annotations=marks)
         try:
             await self.client.create(Node(metadata=meta, spec=NodeSpec(unschedulable=cordoned)))
         except AlreadyExistsError:
-            await self.client.merge_patch(Node, name, {"metadata": {"labels": labels}, "spec": spec})
+            changed = {"labels": labels, "annotations": marks or {JOBS_FAIL: None}}
+            await self.client.merge_patch(Node, name, {"metadata": changed, "spec": spec})
 
     async def seen(self, pod: RunnerPod) -> Pod:
         return await self.client.get(Pod, pod.name, NAMESPACE)

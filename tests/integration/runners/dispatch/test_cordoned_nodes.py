@@ -1,7 +1,10 @@
 """A Pod whose Node is being drained gets no job: it is told why, and gets one again when the Node is opened."""
 
+from doubles.clocks import NOON
 from integration.runners.dispatch.rig import Rig, until
 from integration.runners.ledger.rig import ACME, job
+
+from paddock.base.failing_mac import JobsFail
 
 
 async def test_a_pod_on_a_cordoned_node_gets_no_job_and_is_told_why(rig: Rig):
@@ -52,3 +55,36 @@ async def test_a_pod_whose_node_nobody_knows_is_served(rig: Rig):
     dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1, node="mac-9")
     await rig.bench.queue(job(1))
     assert (await dispatcher.ask(pod, wait=5)).status_code == 200
+
+
+async def test_a_mac_on_which_jobs_fail_gets_none_until_its_mark_is_taken_off(rig: Rig):
+    await rig.accounts(ACME)
+    await rig.cluster.node("mac-1")
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1, node="mac-1")
+    held = dispatcher.asking(pod, wait=5)
+    await dispatcher.waits(1)
+    await rig.cluster.node("mac-1", mark=JobsFail("", NOON, NOON, "runner-7 of another account failed"))
+    assert (await held).status_code == 503, "it waits when its Mac is marked, and is sent away"
+    await rig.bench.queue(job(1))
+    refused = await dispatcher.ask(pod, wait=0.2)
+    assert refused.json()["error"] == "jobs_fail"
+    assert refused.json()["reason"] == "jobs fail at once on Node mac-1: its Pods get none until 12:00 UTC at most"
+    assert await rig.bench.status(1) == "queued"
+    await rig.cluster.node("mac-1", mark=JobsFail("an earlier boot", NOON, NOON, "they failed"))
+
+    async def handed() -> bool:
+        return (await dispatcher.ask(pod, wait=0.5)).status_code == 200
+
+    await until(handed, 30)
+
+
+async def test_on_which_mac_a_handed_runner_is_is_written_down(rig: Rig):
+    await rig.accounts(ACME)
+    dispatcher, pod = await rig.dispatcher(), await rig.cluster.pod(1, node="mac-1")
+    await rig.bench.queue(job(1))
+    assert (await dispatcher.ask(pod, wait=5)).status_code == 200
+
+    async def placed() -> bool:
+        return await rig.bench.ask("SELECT node_name FROM sessions WHERE pod_uid = %s", [pod.uid]) == [("mac-1",)]
+
+    await until(placed, 30)

@@ -49,6 +49,7 @@ from paddock.runners.healing.service_accounts import OrphanServiceAccounts
 from paddock.runners.healing.worker import Healed
 from paddock.runners.ledger import GivenUp, PoolSignals
 from paddock.runners.ledger import Pod as PodRef
+from paddock.runners.ledger.mac_ends import EndOnMac
 from paddock.runners.pools.controller import PoolCaches, PoolContext, PoolReconciler, between_looks, its_pool
 from paddock.runners.pools.retirement import RetirementUnavailableError
 from paddock.runners.pools.settings import PoolSettings
@@ -99,6 +100,9 @@ class StubBooks:
 
     async def killed(self, kills: Sequence[GivenUp]) -> None:
         raise AssertionError("the pool controller ends no job")
+
+    async def ends_on(self, nodes: Sequence[str]) -> Sequence[EndOnMac]:
+        raise AssertionError("the pool controller does not ask how jobs ended")
 
     async def retire(self, pods: Sequence[PodRef], *, why: str) -> frozenset[str]:
         assert why

@@ -9,6 +9,7 @@ from typing import Any
 
 from simulation.runners.pools.capacity_bound import CapacityBound
 
+from paddock.base.failing_mac import JOBS_FAIL
 from paddock.base.metrics import CollectorRegistry
 from paddock.base.secrets import Secret
 from paddock.embedded.api.tokens import generate_key
@@ -28,6 +29,7 @@ from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import Condition, ObjectMeta
 from paddock.runners.api import FLEET_LABEL, LINUX_POOL_LABEL, Autoscaling, RunnerPool, RunnerPoolSpec
 from paddock.runners.ledger import GivenUp, Pod, PoolSignals
+from paddock.runners.ledger.mac_ends import EndOnMac
 from paddock.runners.pools.autoscaler import AUTOSCALED, Autoscaler
 from paddock.runners.pools.retirement import RetirementUnavailableError
 from paddock.runners.pools.settings import PoolSettings
@@ -47,6 +49,7 @@ class StubBooks:
         self.load: dict[str, PoolSignals] = {}
         self.silent: set[str] = set()
         self.asked: list[str] = []
+        self.ends: list[EndOnMac] = []
 
     def say(
         self,
@@ -78,6 +81,11 @@ class StubBooks:
 
     async def at_work(self, pod_uids: Sequence[str]) -> Mapping[str, str]:
         return {}
+
+    async def ends_on(self, nodes: Sequence[str]) -> Sequence[EndOnMac]:
+        if "ends" in self.silent:
+            raise RetirementUnavailableError("nobody answers")
+        return [end for end in self.ends if end.node in nodes]
 
 
 class ScalingWorld:
@@ -128,7 +136,9 @@ class ScalingWorld:
                 self.store.present(RunnerPool),
                 self.store.present(Node),
                 self.store.present(KubePod),
-                bad=frozenset(),
+                bad=frozenset(
+                    node.metadata.name for node in self.store.present(Node) if JOBS_FAIL in node.metadata.annotations
+                ),
                 excused=started or not self.operator.running,
                 now=self.clock.monotonic(),
             )
@@ -207,6 +217,7 @@ class ScalingWorld:
             said = {"Ready": "True", **conditions}
             status = {
                 "conditions": [{"type": kind, "status": state} for kind, state in said.items()],
+                "nodeInfo": {"bootID": f"first boot of {name}"},
                 "allocatable": {"cpu": "64", "memory": memory or "16Gi", "pods": "3"}
                 | ({} if memory else {"tuist.dev/vm": "2"}),
             }

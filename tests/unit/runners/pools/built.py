@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from paddock.base.failing_mac import JOBS_FAIL, JobsFail
 from paddock.kube.builtin import (
     Container,
     ContainerState,
@@ -164,7 +165,9 @@ def node(
     golden: bool = True,
     pressure: str = "",
     seats: str | None = "2",
+    failing: bool = False,
 ) -> Node:
+    """A Node that is well, unless told otherwise; jobs fail at once on one that is `failing`."""
     label = FLEET_LABEL if os == "darwin" else LINUX_POOL_LABEL
     conditions = [NodeCondition(type="Ready", status=ready)]
     if pressure:
@@ -174,11 +177,13 @@ def node(
             name=name,
             labels={label: "fleet", **({golden_label(IMAGE): "true"} if golden else {})},
             deletion_timestamp=NOW if deleted else None,
+            annotations={JOBS_FAIL: JobsFail("a boot", NOW, NOW, "they fail").annotation()} if failing else {},
         ),
         spec=NodeSpec(unschedulable=cordoned),
         status=NodeStatus(
             conditions=tuple(conditions),
             allocatable={VM_RESOURCE: seats} if os == "darwin" and seats is not None else {},
+            node_info={"bootID": "a boot"},
         ),
     )
 

@@ -376,6 +376,16 @@ def test_a_node_that_takes_no_pods_is_no_majority_that_works() -> None:
     assert "look at the image first" in message(made)
 
 
+def test_a_mac_on_which_jobs_fail_gets_no_pod_and_loses_those_that_wait_there() -> None:
+    nodes = [node("n1", failing=True), node("n2"), node("n3")]
+    idle, busy = pod("a", node="n1"), pod("b", node="n1", owner="acme")
+    made = planned(pool(replicas=4), [idle, busy], *nodes)
+    assert made.avoid == ("n1",)
+    assert let_go(made) == {"a": "jobs_fail"}, "what runs there goes on"
+    assert made.create == 2
+    assert planned(pool(replicas=4), [busy], *nodes).create == 3, "its own places count for nothing"
+
+
 def test_a_suspect_that_takes_no_pods_now_is_avoided_for_when_it_does() -> None:
     nodes = [node("n1", ready="Unknown"), node("n2"), node("n3")]
     failures = [StartFailure("n1", ago(minutes=1)) for _ in range(3)]
