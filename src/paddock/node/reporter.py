@@ -14,7 +14,7 @@ from paddock.base.logs import get_logger
 from paddock.base.rng import kube_suffix
 from paddock.base.tasks import end as end_task
 from paddock.base.tasks import first_of
-from paddock.clients.gateway.messages import Answer, Event, MacFacts, PodReport, Report, Vitals, WantedPod
+from paddock.clients.gateway.messages import LONGEST_HOLD, Answer, Event, MacFacts, PodReport, Report, Vitals, WantedPod
 from paddock.node.absences import Absences
 from paddock.node.context import Context
 from paddock.node.health import Health, stated
@@ -97,7 +97,8 @@ class Reporter:
         late = any(each.end is not None and uid not in named and not self._named[uid] for uid, each in pods.items())
         news = self._is_news(pods) or bool(events) or late
         if hold is None:
-            hold = 0.0 if news else max(0.0, self._health_until - context.clock.monotonic())
+            until = self._health_until - context.clock.monotonic()
+            hold = 0.0 if news else min(LONGEST_HOLD, max(0.0, until))
         self._sequence += 1
         self._named = Counter({uid: self._named[uid] + (uid in named) for uid in pods})
         self._sent, self._sent_at = news_of(pods.items()), context.clock.monotonic()
