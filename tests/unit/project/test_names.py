@@ -9,16 +9,12 @@ import paddock
 from paddock.base import names
 
 _ROOT = Path(paddock.__file__).parent
-_ELSEWHERE = {"node/pods.py"}
-"""Still writes two names of its own."""
 
 
 def _written() -> Iterator[tuple[str, str]]:
     """Each name that is written out in a module, and the module; what stands in docstrings and sentences is none."""
     for path in sorted(_ROOT.rglob("*.py")):
         module = path.relative_to(_ROOT).as_posix()
-        if module in _ELSEWHERE:
-            continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("tuist.dev"):
                 name = node.value.removesuffix("/v1alpha1")
