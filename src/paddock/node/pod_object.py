@@ -6,6 +6,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from paddock.base.clock import rfc3339
+from paddock.base.explanation import utc
 from paddock.clients.gateway.messages import End, PodReport, PodState, Reason
 from paddock.kube.builtin import Pod
 
@@ -80,7 +81,7 @@ def _living(report: PodReport, pod: Pod, began: datetime, host_ip: str) -> Json:
 def _not_ready(report: PodReport) -> Reason:
     remedy = "check the agent's --dispatch-url and the Mac's way out"
     if report.cut_off_at is not None:
-        said = f"dispatch has not answered since {rfc3339(report.cut_off_at)}, so the VM can get no job: {remedy}"
+        said = f"dispatch has not answered since {utc(report.cut_off_at)}, so the VM can get no job: {remedy}"
         return Reason("DispatchUnreachable", said)
     return Reason("NotAsking", f"the guest is ready, and dispatch has not answered yet: if this lasts, {remedy}")
 

@@ -10,6 +10,7 @@ from paddock.hosts.absence import SERVER_GONE
 from paddock.hosts.bootstrap.errors import FailureKind
 from paddock.hosts.breaker import HALTED
 from paddock.hosts.first_contact import EXPIRED
+from paddock.hosts.fleet import INVALID_TEMPLATE
 from paddock.hosts.orphans import VerdictReason
 
 SOURCE: Final = Path(__file__).resolve().parents[3] / "src" / "paddock"
@@ -46,7 +47,7 @@ def reasons(half: str) -> set[str]:
         # Written as they are where neither a reboot nor a wipe of the host could help.
         found |= {str(kind) for kind in FailureKind if not kind.blames_host}
         found |= {str(reason) for reason in VerdictReason}
-        found |= {HALTED, EXPIRED, SERVER_GONE}
+        found |= {HALTED, EXPIRED, INVALID_TEMPLATE, SERVER_GONE}
     return found
 
 

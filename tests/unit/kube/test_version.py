@@ -8,7 +8,6 @@ from paddock import kube
 from paddock.cli.node_agent import command as node_agent
 from paddock.embedded.api.http import ApiServer
 from paddock.kube.version import KUBERNETES
-from paddock.node.settings import AgentSettings
 
 SOURCE = Path(kube.__file__).parents[1]
 
@@ -17,7 +16,6 @@ def test_the_embedded_api_and_its_nodes_say_the_same():
     major, minor, _ = KUBERNETES.removeprefix("v").split(".")
     told = ApiServer._version_info(Any)  # pyright: ignore[reportArgumentType]
     assert (told["major"], told["minor"], told["gitVersion"]) == (major, minor, f"{KUBERNETES}+paddock")
-    assert AgentSettings.__dataclass_fields__["kubelet_version"].default == f"{KUBERNETES}-paddock"
     (reported,) = [each.default for each in node_agent.params if each.name == "kubelet_version"]
     assert reported == f"{KUBERNETES}-paddock"
 

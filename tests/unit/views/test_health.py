@@ -309,11 +309,9 @@ def test_half_a_mac_is_no_place_for_a_pool_that_shares_none():
 def test_the_pods_of_a_pool_are_known_by_their_label_and_not_by_how_their_names_begin():
     warm = pod("macs-large-1", pool="macs-large")
     [found] = look(pools=[pool(idle=1)], pods=[warm], nodes=[], summary=waiting(25.0, 1)).problems
-    assert "has not looked since" not in found.sentence
+    assert "its status is old" not in found.sentence
     stale = look(pools=[pool(idle=2)], pods=[warm, pod("x", pool="macs")], nodes=[], summary=waiting(25.0, 1))
-    assert (
-        "the pool counts 2 warm Pods and has 1, because the operator has not looked since" in stale.problems[0].sentence
-    )
+    assert "the pool counts 2 warm Pods and has 1, because its status is old" in stale.problems[0].sentence
 
 
 def test_jobs_on_macs_that_were_wiped_are_not_shown_as_running_in_silence():
@@ -414,7 +412,7 @@ def test_a_pool_whose_numbers_are_old_says_that_the_operator_is_slow():
 
 def warm_pod(since: Any) -> Pod:
     up = PodCondition(type="Ready", status="True", last_transition_time=since)
-    one = pod("macs-warm", creation_timestamp=LONG_AGO)
+    one = pod("macs-warm", pool="macs", creation_timestamp=LONG_AGO)
     return replace(one, status=PodStatus(phase="Running", conditions=(up,)))
 
 

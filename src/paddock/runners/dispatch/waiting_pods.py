@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from paddock.base.explanation import utc
 from paddock.base.failing_mac import jobs_fail
 from paddock.base.secrets import Secret
 from paddock.kube.builtin import Node, Pod
@@ -117,7 +118,7 @@ def must_wait(pod: Pod | None, node: Node | None) -> PollAnswer | None:
     if not node.spec.unschedulable and node.metadata.deletion_timestamp is None:
         if (mark := jobs_fail(node.metadata.annotations, node.status.node_info)) is None:
             return None
-        why = f"jobs fail at once on Node {node.metadata.name}: its Pods get none until {mark.until:%H:%M} UTC at most"
+        why = f"jobs fail at once on Node {node.metadata.name}: its Pods get none until {utc(mark.until)} at most"
         return later("jobs_fail", why, 30.0)
     what = "is cordoned" if node.spec.unschedulable else "is being deleted"
     return later("cordoned", f"Node {node.metadata.name} {what}: no job is given to its Pods until it is opened", 5.0)

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Final
 
+from paddock.base.explanation import utc
 from paddock.base.failing_mac import JobsFail
 from paddock.runners.ledger.mac_ends import EndOnMac
 
@@ -125,7 +126,7 @@ def _mark(mac: Mac, row: Sequence[EndOnMac], evidence: str, now: datetime) -> Jo
     until = max(end.at for end in row) + _REMEMBERED
     pods = ", ".join(end.pod for end in row[:_NAMED]) + (f" and {len(row) - _NAMED} more" if len(row) > _NAMED else "")
     sentence = (
-        f"{evidence}; none has succeeded there since {row[-1].at:%H:%M} UTC (Pods {pods}), and most other Macs do well: "
-        f"it gets no job until {until:%H:%M} UTC, unless it is rebooted before"
+        f"{evidence}; none has succeeded there since {utc(row[-1].at)} (Pods {pods}), and most other Macs do well: "
+        f"it gets no job until {utc(until)}, unless it is rebooted before"
     )
     return JobsFail(mac.boot_id, held.at if held is not None else now.replace(microsecond=0), until, sentence)

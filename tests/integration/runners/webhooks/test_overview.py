@@ -230,7 +230,7 @@ async def test_no_statement_reads_the_history_from_end_to_end(bench: Bench):
     await bench.ask("ANALYZE completions")
     now = bench.clock.now()
     statements: list[tuple[Any, dict[str, Any]]] = [
-        (o.SUMMARY, {"now": now}),
+        (o.SUMMARY, {"now": now, "allowed": []}),
         (WAITING, {"now": now}),
         (o.IN_LINE + o.WHY_IT_WAITS, {"now": now, "limit": 100, "deep": 100}),
         (o.THE_JOB + o.WHY_IT_WAITS, {"now": now, "job_id": 30_002, "deep": 100}),

@@ -6,6 +6,7 @@ import pytest
 from simulation.branches import interrupted_calls
 from simulation.runners.scale_sets.queue_world import LABEL, QueueWorld, pool, scenario
 
+from paddock.base.explanation import utc
 from paddock.clients.github import Forbidden
 from paddock.clients.github.scaleset_client import ScaleSetClient
 from paddock.simulator.faults import Fail
@@ -62,7 +63,7 @@ def test_a_set_under_another_name_takes_no_new_job_serves_its_last_and_goes() ->
         (late,) = queue.submit(1)
         said = queue.book.source.sentence
         assert f"dispatchLabel from '{LABEL}' to '{NEW}'" in said
-        assert f"takes no new jobs since {since:%Y-%m-%dT%H:%M}" in said
+        assert f"takes no new jobs since {utc(since)}" in said
         assert "1 assigned job is served to the end, then it is deleted" in said
         assert f"jobs that ask for '{LABEL}' wait at GitHub until a scale set offers it" in said
         await queue.until("the old set is gone", lambda: names(queue) == [NEW], within=900.0)
