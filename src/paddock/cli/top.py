@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from paddock.base.names import VM_RESOURCE
 from paddock.cli.connections import Reach, Reached, connected, reach_flags, run
 from paddock.cli.output import Column, listed, output_flag, say
 from paddock.cli.progress import showing
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from paddock.kube.builtin import Node, Pod
 
 __all__ = ["MacUse", "command", "use_of_macs"]
-
-_SEATS = "tuist.dev/vm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ def use_of_macs(
     found: list[MacUse] = []
     for node in nodes:
         here = pods_on(pods, node.metadata.name)
-        seats = int((node.status.allocatable or {}).get(_SEATS, "0"))
+        seats = int((node.status.allocatable or {}).get(VM_RESOURCE, "0"))
         if not seats and not here:
             continue
         working = [pod for pod in here if works(pod)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from paddock.base.names import FLEET_LABEL
 from paddock.hosts.api import (
     BOOTSTRAPPED,
     MacFleet,
@@ -16,7 +17,6 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconHost,
     ScalewayAppleSiliconMachine,
 )
-from paddock.hosts.fleet import FLEET_LABEL
 from paddock.hosts.verify import provider_id
 from paddock.kube.builtin import Node
 from paddock.kube.objects import ObjectMeta, OwnerReference

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from paddock.base.names import ACCOUNT_LABEL, OWNER_LABEL, POOL_LABEL, RUNNER_LABEL
 from paddock.kube.builtin import Node, Pod
 
 __all__ = [
@@ -48,9 +49,7 @@ CORDONED_AT: Final = "tuist.dev/cordoned-at"
 FENCE_SETTLES: Final = timedelta(seconds=10)
 """After a cordon the scheduler may bind one more Pod, from a cache that is a moment old: only after that is empty empty."""
 
-_RUNNER: Final = "tuist.dev/runner"
-_POOL: Final = "tuist.dev/runner-pool"
-_ASSIGNMENT: Final = ("tuist.dev/runner-pool-owner", "tuist.dev/runner-account")
+_ASSIGNMENT: Final = (OWNER_LABEL, ACCOUNT_LABEL)
 _OTHER_CLUSTER: Final = "OtherClusterVMs"
 _LOOK_AGAIN: Final = 10.0
 _LOOK_AGAIN_AT_SILENCE: Final = 30.0
@@ -302,7 +301,7 @@ def _some(names: Sequence[str]) -> str:
 
 def _is_runner(pod: Pod) -> bool:
     labels = pod.metadata.labels
-    return _RUNNER in labels or _POOL in labels or _assigned(pod)
+    return RUNNER_LABEL in labels or POOL_LABEL in labels or _assigned(pod)
 
 
 def _assigned(pod: Pod) -> bool:

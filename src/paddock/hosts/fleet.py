@@ -7,9 +7,8 @@ from typing import Final
 
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 
-__all__ = ["FLEET_LABEL", "FleetPlan", "outdated", "plan"]
+__all__ = ["FleetPlan", "outdated", "plan"]
 
-FLEET_LABEL = "tuist.dev/fleet"
 _AT_A_TIME: Final = 10
 """Machines of a fleet that may be without a host at once: more would only wait in line, or be a slip of the finger."""
 _ORDERED_AT_A_TIME: Final = 3

@@ -10,11 +10,11 @@ from typing import Final
 from msgspec import Struct
 
 from paddock.base.explanation import ago
+from paddock.base.names import VM_RESOURCE
 from paddock.kube.builtin import Node, NodeCondition
 
 __all__ = ["NodeTrouble", "troubles"]
 
-_VM_RESOURCE: Final = "tuist.dev/vm"
 _BAD_WHEN_TRUE: Final = {
     "DiskPressure": True,
     "VMSlotsLeaked": True,
@@ -49,10 +49,10 @@ def troubles(node: Node, now: datetime) -> list[NodeTrouble]:
         since = ago(ready.last_transition_time, now) if ready is not None else ""
         why += _certificate(ready, now)
         found.append(NodeTrouble(f"its Node {name} is not ready {since}".rstrip() + f": {why}"))
-    elif _VM_RESOURCE not in node.status.allocatable:
+    elif VM_RESOURCE not in node.status.allocatable:
         found.append(
             NodeTrouble(
-                f"its Node {name} offers no {_VM_RESOURCE}, so that no VM fits there: its agent is older than this Paddock, or another one"
+                f"its Node {name} offers no {VM_RESOURCE}, so that no VM fits there: its agent is older than this Paddock, or another one"
             )
         )
     for kind, urgent in _BAD_WHEN_TRUE.items():

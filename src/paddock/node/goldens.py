@@ -16,11 +16,12 @@ import msgspec
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.base.names import GOLDEN_LABEL
 from paddock.node.golden_book import GoldenBook
 from paddock.node.host import Disk, Host
 from paddock.node.machines import Tart, TartError, Vm
 from paddock.node.metrics import AgentMetrics
-from paddock.node.names import GOLDEN_LABEL, golden_name, is_golden
+from paddock.node.names import golden_name, is_golden
 from paddock.node.pods import Refusal
 from paddock.node.pulling import Progress, pull_beside_vms
 

@@ -4,10 +4,11 @@ import hashlib
 import re
 from typing import Final
 
-__all__ = ["GOLDEN_LABEL", "VM_PREFIX", "golden_label", "golden_name", "is_golden", "uid_of", "vm_name"]
+from paddock.base.names import GOLDEN_LABEL
+
+__all__ = ["VM_PREFIX", "golden_label", "golden_name", "is_golden", "uid_of", "vm_name"]
 
 VM_PREFIX: Final = "pdk-"
-GOLDEN_LABEL: Final = "tuist.dev/golden-"
 _GOLDEN_PREFIX: Final = "tuist-golden-"
 _LONGEST_POOL: Final = 20
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

@@ -7,9 +7,9 @@ from typing import Any, Final
 import msgspec
 
 from paddock.base.clock import rfc3339
+from paddock.base.names import GOLDEN_LABEL, MACOS_TAINT, RUNTIME_LABEL, SOFTNET_LABEL, TART
 from paddock.kube.builtin import NodeCondition
 from paddock.node.host import HostFacts
-from paddock.node.names import GOLDEN_LABEL
 from paddock.node.pods import VM_RESOURCE, Offer, Refusal
 from paddock.node.settings import AgentSettings
 
@@ -35,17 +35,13 @@ class Health(msgspec.Struct, frozen=True):
     """The jobs of another cluster that run here, each with its Pod, VM and time."""
 
 
-SOFTNET_LABEL: Final = "tuist.dev/softnet"
-"""Whether all VMs run behind Softnet: dispatch puts two accounts beside each other nowhere else."""
-
-
 def node_labels(settings: AgentSettings, goldens: Iterable[str], *, softnet: bool = False) -> dict[str, str]:
     return {
         **settings.labels,
         "kubernetes.io/os": "darwin",
         "kubernetes.io/arch": "arm64",
         "kubernetes.io/hostname": settings.node_name,
-        "tuist.dev/runtime": "tart",
+        RUNTIME_LABEL: TART,
         SOFTNET_LABEL: "true" if softnet else "false",
         **dict.fromkeys(goldens, "true"),
     }
@@ -64,7 +60,7 @@ def label_changes(
 
 def new_node(settings: AgentSettings, goldens: Iterable[str], *, softnet: bool = False) -> Json:
     """The Node as it is created: the taint belongs here, because a node's identity may not change taints later."""
-    spec: Json = {"taints": [{"key": "tuist.dev/macos", "value": "true", "effect": "NoSchedule"}]}
+    spec: Json = {"taints": [{"key": MACOS_TAINT, "value": "true", "effect": "NoSchedule"}]}
     if settings.provider_id:
         spec["providerID"] = settings.provider_id
     return {

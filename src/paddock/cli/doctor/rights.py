@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from paddock.base.names import PADDOCK_GROUP
 from paddock.cli.connections import Reached
 from paddock.cli.doctor.check import Check, bad, good, unknown
 
@@ -22,8 +23,8 @@ _NEEDED = (
     # (group, resource, verbs): what the commands use, most of it only to read
     (_CLUSTER_API, "scalewayapplesiliconhosts", (*_READ, "patch")),
     (_CLUSTER_API, "scalewayapplesiliconmachines", (*_READ, "patch", "delete")),
-    ("tuist.dev", "macfleets", _READ),
-    ("tuist.dev", "runnerpools", _READ),
+    (PADDOCK_GROUP, "macfleets", _READ),
+    (PADDOCK_GROUP, "runnerpools", _READ),
     ("", "pods", (*_READ, "patch")),
     ("", "nodes", (*_READ, "patch")),
     ("", "events", ("list",)),

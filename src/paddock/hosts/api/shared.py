@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from paddock.base.names import PADDOCK_GROUP
 from paddock.kube.resource import Column
 
 __all__ = [
@@ -17,7 +18,6 @@ __all__ = [
 ]
 
 CLUSTER_API_GROUP: Final = "infrastructure.cluster.x-k8s.io"
-PADDOCK_GROUP: Final = "tuist.dev"
 IDENTITY_SINCE: Final = "tuist.dev/node-identity-since"
 """On a Machine: certificates of its node from before this moment belonged to another Mac."""
 BOOTSTRAPPED: Final = "tuist.dev/bootstrapped"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock import __version__
+from paddock.base.names import RUNTIME_LABEL, TART
 from paddock.hosts.bootstrap.errors import PlanError
 from paddock.hosts.bootstrap.pins import TART_LICENCE, Archive, known_version
 from paddock.hosts.bootstrap.plan import FleetConfig, LaunchdJob, Payload, VirtualMachines
@@ -109,7 +110,7 @@ def default_fleet(
     if bundle is not None:
         vms = virtual_machines
         payloads.append(_agent(bundle, dispatch_url, vms.shares_volume, vms.softnet, logs_port))
-    labels = (("tuist.dev/runtime", "tart"),) if bundle else ()
+    labels = ((RUNTIME_LABEL, TART),) if bundle else ()
     return FleetConfig(payloads=tuple(payloads), virtual_machines=virtual_machines, node_labels=labels)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from paddock.base.clock import Clock
+from paddock.base.names import FLEET_LABEL
 from paddock.base.secrets import Secret
 from paddock.clients.scaleway import Cloud, Credentials, ScalewayError
 from paddock.clients.ssh import BudgetedSsh, DialBudget, Ssh, SshError
@@ -46,7 +47,7 @@ def fleet_of(machine: Machine, fleet: FleetConfig) -> FleetConfig:
     """The fleet's configuration with this machine's own offer of CPU and memory, and its fleet as a label. (pure)"""
     labels = dict(fleet.node_labels)
     if machine.spec.fleet_name:
-        labels["tuist.dev/fleet"] = machine.spec.fleet_name
+        labels[FLEET_LABEL] = machine.spec.fleet_name
     return replace(
         fleet,
         host_cpu=machine.spec.host_cpu or fleet.host_cpu,

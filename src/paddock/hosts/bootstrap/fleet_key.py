@@ -8,6 +8,7 @@ order once locked every host of a fleet: the loser's key was registered, and the
 import hashlib
 from typing import Final
 
+from paddock.base.names import FLEET_LABEL
 from paddock.base.secrets import Secret
 from paddock.clients.scaleway import Cloud
 from paddock.clients.ssh import KeyPair, new_key_pair, public_key_of
@@ -23,7 +24,6 @@ __all__ = ["FleetKeys", "cloud_name", "secret_name"]
 PRIVATE: Final = "id_ed25519"
 PUBLIC: Final = "id_ed25519.pub"
 KEY_ID: Final = "scaleway.tuist.dev/ssh-key-id"
-FLEET: Final = "tuist.dev/fleet"
 MOVED: Final = "clusterctl.cluster.x-k8s.io/move"
 """clusterctl takes what has this label along: Macs that were moved know no other key, and would be taken for broken."""
 
@@ -85,7 +85,7 @@ class FleetKeys:
         except NotFoundError:
             pass
         pair = new_key_pair(f"tuist-capi-{fleet}")
-        meta = ObjectMeta(name=name, namespace=self._namespace, labels={**MANAGED_BY, FLEET: fleet, MOVED: ""})
+        meta = ObjectMeta(name=name, namespace=self._namespace, labels={**MANAGED_BY, FLEET_LABEL: fleet, MOVED: ""})
         content = {PRIVATE: pair.private.reveal().encode(), PUBLIC: pair.public.encode()}
         try:
             return await self._client.create(SecretObject(metadata=meta, data=content, type="Opaque"))

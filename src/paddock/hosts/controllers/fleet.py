@@ -5,13 +5,14 @@ from collections import Counter
 
 from msgspec.structs import replace
 
+from paddock.base.names import FLEET_LABEL
 from paddock.base.rng import kube_suffix
 from paddock.hosts.api import MacFleet, ScalewayAppleSiliconMachine
 from paddock.hosts.breaker import HALTED, fleet_halt
 from paddock.hosts.cluster_api import WATCH_FILTER_LABEL, watched
 from paddock.hosts.controllers.context import ReconcileContext
 from paddock.hosts.disruption import jobs_by_node
-from paddock.hosts.fleet import FLEET_LABEL, FleetPlan, outdated, plan
+from paddock.hosts.fleet import FleetPlan, outdated, plan
 from paddock.hosts.validation import KNOWN_ZONES, bad_input
 from paddock.kube.builtin import Pod
 from paddock.kube.conditions import get_condition, set_condition

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, field
 
+from paddock.base.names import PADDOCK_GROUP
 from paddock.kube.objects import Condition, KubeObject, Struct
 from paddock.kube.resource import Column, Resource, Scale
 
@@ -195,7 +196,7 @@ class RunnerPool(KubeObject, frozen=True, kw_only=True):
     """A set of warm runner Pods of one shape."""
 
     RESOURCE: ClassVar[Resource] = Resource(
-        "tuist.dev",
+        PADDOCK_GROUP,
         "v1alpha1",
         "RunnerPool",
         "runnerpools",

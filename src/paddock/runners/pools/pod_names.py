@@ -4,9 +4,10 @@ import hashlib
 import random
 from typing import Final
 
+from paddock.base.names import GOLDEN_LABEL
+
 __all__ = [
     "DRAIN_SINCE",
-    "GOLDEN_PREFIX",
     "LONGEST_POOL_NAME",
     "POOL_UID",
     "REVISION",
@@ -21,8 +22,6 @@ POOL_UID: Final = "tuist.dev/runner-pool-uid"
 they are doing: with their owner, or before it (`--cascade=foreground`), past every finalizer."""
 DRAIN_SINCE: Final = "tuist.dev/drain-eligible-since"
 """Annotation: when the Pod was told to drain."""
-GOLDEN_PREFIX: Final = "tuist.dev/golden-"
-"""Label on a Mac's Node: it holds the VM image with that hash."""
 LONGEST_POOL_NAME: Final = 63
 """A pool's name is the value of a label."""
 
@@ -34,4 +33,4 @@ def runner_name(pool: str, rng: random.Random) -> str:
 
 def golden_label(image: str) -> str:
     """The label of Nodes that hold this image."""
-    return GOLDEN_PREFIX + hashlib.sha256(image.encode()).hexdigest()[:16]
+    return GOLDEN_LABEL + hashlib.sha256(image.encode()).hexdigest()[:16]

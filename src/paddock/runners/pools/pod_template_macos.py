@@ -6,6 +6,7 @@ a resource of which the Mac's agent offers two; a VM that must have the Mac for 
 
 from typing import Any
 
+from paddock.base.names import MACOS_TAINT, RUNTIME_LABEL, TART
 from paddock.runners.api import FLEET_LABEL, RUNNER, VM_RESOURCE, RunnerPool
 from paddock.runners.pools.pod_names import golden_label
 
@@ -34,10 +35,10 @@ def macos_spec(pool: RunnerPool, env: list[Json], resources: Json, token: Json) 
         "automountServiceAccountToken": True,
         "nodeSelector": {
             "kubernetes.io/os": "darwin",
-            "tuist.dev/runtime": "tart",
+            RUNTIME_LABEL: TART,
             FLEET_LABEL: pool.spec.fleet_selector,
         },
-        "tolerations": [{"key": "tuist.dev/macos", "operator": "Exists", "effect": "NoSchedule"}],
+        "tolerations": [{"key": MACOS_TAINT, "operator": "Exists", "effect": "NoSchedule"}],
         "affinity": {
             "nodeAffinity": {
                 "preferredDuringSchedulingIgnoredDuringExecution": [

@@ -6,6 +6,7 @@ Nodes, and asking whose token a caller shows.
 
 from typing import Final
 
+from paddock.base.names import PADDOCK_GROUP
 from paddock.kube.builtin import Node, Pod, ServiceAccount, TokenReview
 from paddock.kube.leader import OPERATOR_LEASE
 from paddock.kube.roles import Role, Rule
@@ -87,7 +88,7 @@ _DISPATCH_CLUSTER_RULES: Final = (
         ("scalewayapplesiliconhosts", "scalewayapplesiliconmachines"),
         ("list", "watch"),
     ),
-    Rule("The page shows fleets.", "tuist.dev", ("macfleets",), ("list", "watch")),
+    Rule("The page shows fleets.", PADDOCK_GROUP, ("macfleets",), ("list", "watch")),
     Rule("The page shows what happened.", "", ("events",), ("list", "watch")),
     Rule(
         "The page says when no operator leads.",
