@@ -1,4 +1,4 @@
-"""Whose key a request shows, and what its holder may do. Pure; who fetches afresh, and how often, is the routes' business."""
+"""Whose key a request shows, and what its holder may do. Pure; `paddock.gateway.identities` reads, and knows how often it may."""
 
 import hashlib
 import hmac
@@ -9,6 +9,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from paddock.hosts.api import HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.mac_key import DIGITS
 
 __all__ = ["MacIdentity", "Presented", "identify", "presented"]
 
@@ -27,7 +28,7 @@ class Presented(Struct, frozen=True):
 
 class MacIdentity(Struct, frozen=True):
     """A Mac whose key is good. `ends`: its Machine is gone, so that it may say how its Pods ended, and nothing else; `leaving`: its
-    Machine is being deleted, so that it gets no new Pod and no job.
+    Machine is being deleted, so that it gets no new Pod and no job. `key_digits` name the key, and prove nothing.
     """
 
     namespace: str
@@ -35,6 +36,7 @@ class MacIdentity(Struct, frozen=True):
     machine_uid: str
     host: str
     key_number: int
+    key_digits: str
     rights: Literal["all", "ends"]
     leaving: bool = False
 
@@ -70,6 +72,7 @@ def identify(
             machine_uid=claim.machine_uid,
             host=host.metadata.name,
             key_number=number,
+            key_digits=shown.key_hash[:DIGITS],
             rights="all" if here else "ends",
             leaving=machine is not None and here and machine.metadata.deletion_timestamp is not None,
         )

@@ -27,7 +27,15 @@ CLAIM = HostClaim(
 )
 HOST = ScalewayAppleSiliconHost(metadata=ObjectMeta(name="host-1"), spec=HostSpec(claim=CLAIM))
 MACHINE = ScalewayAppleSiliconMachine(metadata=ObjectMeta(name="mac-1", namespace="ci", uid="u-1"))
-GOOD = MacIdentity(namespace="ci", name="mac-1", machine_uid="u-1", host="host-1", key_number=3, rights="all")
+GOOD = MacIdentity(
+    namespace="ci",
+    name="mac-1",
+    machine_uid="u-1",
+    host="host-1",
+    key_number=3,
+    key_digits=CLAIM.key_hash[:16],
+    rights="all",
+)
 
 
 def who(
@@ -45,7 +53,7 @@ def test_the_key_of_a_claim_proves_its_mac():
 def test_a_key_counts_before_and_after_the_mac_has_used_it_first():
     after = replace(CLAIM, next_key_hash=hashlib.sha256(OTHER.encode()).hexdigest(), next_key_number=4)
     assert who(claim=after) == GOOD
-    assert who(OTHER, claim=after) == replace(GOOD, key_number=4)
+    assert who(OTHER, claim=after) == replace(GOOD, key_number=4, key_digits=after.next_key_hash[:16])
 
 
 @pytest.mark.parametrize("claim", [replace(CLAIM, key_hash=""), replace(CLAIM, machine_name="mac-2")])
