@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from paddock.hosts.api import HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.mac_key import DIGITS
 
-__all__ = ["MacIdentity", "Presented", "identify", "presented"]
+__all__ = ["MacIdentity", "Presented", "identify", "presented", "stands"]
 
 _SHOWN: Final = re.compile(
     r"[Bb]earer ([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)/([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?):([A-Za-z0-9_-]{40,128})"
@@ -77,6 +78,21 @@ def identify(
             leaving=machine is not None and here and machine.metadata.deletion_timestamp is not None,
         )
     return None
+
+
+def stands(
+    mac: MacIdentity, machine: ScalewayAppleSiliconMachine | None, host: ScalewayAppleSiliconHost | None
+) -> MacIdentity | None:
+    """What the holder of a key that was good may do now; None once its claim is over, or has ended the key."""
+    claim = host.spec.claim if host is not None else None
+    if claim is None or host is None or host.spec.release is not None or claim.machine_uid != mac.machine_uid:
+        return None
+    good = {number for kept, number in ((claim.key_hash, claim.key_number), (claim.next_key_hash, claim.next_key_number)) if kept}
+    if mac.key_number not in good:
+        return None
+    here = machine is not None and machine.metadata.uid == claim.machine_uid
+    leaving = machine is not None and here and machine.metadata.deletion_timestamp is not None
+    return replace(mac, rights="all" if here else "ends", leaving=leaving)
 
 
 def _number_of(key_hash: str, claim: HostClaim) -> int | None:
