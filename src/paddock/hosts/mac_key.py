@@ -13,10 +13,12 @@ from msgspec.structs import replace
 
 from paddock.hosts.api.host import HostClaim
 
-__all__ = ["DIGITS", "Taken", "claim_after", "ended", "number_for", "promoted"]
+__all__ = ["DIGITS", "KEY_USED", "Taken", "claim_after", "ended", "number_for", "promoted"]
 
 DIGITS: Final = 16
 """How much of a hash names a key where nothing is proven by it: on the Mac's Lease, and over SSH."""
+KEY_USED: Final = "tuist.dev/mac-key-used"
+"""On a Mac's Lease: the digits of the key that the Mac used, and knows to be good."""
 
 
 class Taken(Struct, frozen=True):

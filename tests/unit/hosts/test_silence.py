@@ -40,10 +40,11 @@ def test_time_without_a_gateway_is_the_gateways_silence():
     [
         [],
         [lease(since=600, renewed=1.1)],
+        [lease(since=600, renewed=-1.1)],
         [lease(since=600, name="paddock-operator")],
         [Lease(metadata=ObjectMeta(name="paddock-gateway-a"), spec=LeaseSpec(renew_time=rfc3339_micro(NOW)))],
     ],
-    ids=["none", "died", "another's", "says nothing"],
+    ids=["none", "died", "of a clock that was ahead", "another's", "says nothing"],
 )
 def test_without_a_living_gateway_nobody_is_silent(leases: list[Lease]):
     assert served_since(leases, NOW) is None

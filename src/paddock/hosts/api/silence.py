@@ -14,7 +14,9 @@ GATEWAY_LEASES: Final = "paddock-gateway-"
 SERVED_SINCE: Final = "tuist.dev/served-since"
 """On a gateway's Lease: since when some replica served, and requests from outside came through, without a gap."""
 ALIVE: Final = timedelta(seconds=60)
-"""A gateway whose Lease is older has died, or cannot reach the API server: it proves nothing any more."""
+"""A gateway whose Lease is older has died, or cannot reach the API server: it proves nothing any more. Nor does one that is as far
+ahead: a clock was wrong when it was written, and while it lies ahead nobody can tell whether its gateway lives.
+"""
 
 
 def served_since(leases: Iterable[Lease], now: datetime) -> datetime | None:
@@ -28,7 +30,7 @@ def served_since(leases: Iterable[Lease], now: datetime) -> datetime | None:
             since = parse_rfc3339(lease.metadata.annotations.get(SERVED_SINCE, ""))
         except ValueError:
             continue  # what cannot be read proves nothing
-        if now - renewed <= ALIVE:
+        if abs(now - renewed) <= ALIVE:
             found.append(since)
     return min(found, default=None)
 
