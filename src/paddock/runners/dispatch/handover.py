@@ -151,7 +151,8 @@ class Handover:
     async def _prepare(self, waiter: Waiter, claim: Claim, progress: _Progress) -> MintedRunner:
         pool = await self._look(waiter, claim, progress)
         async with self._timed("neighbours"):
-            beside = await self._neighbours.look(claim, pool)
+            mac = waiter.proof.mac
+            beside = await self._neighbours.crowded(claim, mac) or await self._neighbours.look(claim, pool, mac)
         if beside is not None:
             raise GivenUpError(beside.reason, beside.why, answer=later(beside.outcome, beside.why, beside.rest))
         installation_id = claim.installation_id or await self._installed(claim)

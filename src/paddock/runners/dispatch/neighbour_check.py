@@ -7,7 +7,9 @@ from paddock.base.logs import get_logger
 from paddock.kube.errors import KubeError
 from paddock.runners.api import RunnerPool
 from paddock.runners.dispatch.cluster import Observations
-from paddock.runners.dispatch.neighbours import Neighbour, ended, kept_apart, stranger
+from paddock.runners.dispatch.mac_seats import LATELY, SEATS, crowded
+from paddock.runners.dispatch.neighbours import Neighbour, ended, kept_apart, shares_macs, stranger
+from paddock.runners.dispatch.pod_proof import AskingMac
 from paddock.runners.ledger import Claim, Ledger, LedgerError
 
 __all__ = ["NeighbourCheck"]
@@ -26,7 +28,27 @@ class NeighbourCheck:
         self._observations = observations
         self._rng = rng
 
-    async def look(self, claim: Claim, pool: RunnerPool) -> Neighbour | None:
+    async def crowded(self, claim: Claim, mac: AskingMac | None) -> Neighbour | None:
+        """Why the Mac that asks gets no job now. Its claim is counted from before this looks, so of two that ask at once for a last
+        place the one that is counted later finds the other; both may, and come back at different times.
+        """
+        if mac is None:
+            return None
+        node = ""
+        try:
+            at_work, lately = await self._claims.work_of_mac(claim, mac.uid, LATELY)
+            alive: set[str] = set()
+            if len(at_work) >= SEATS:
+                node = await self._observations.mac_of(claim.pod_name, claim.pod_uid)
+                alive = {each.metadata.uid for each in await self._observations.neighbours(node) if not ended(each)}
+        except (KubeError, LedgerError) as error:
+            log.warning("what a Mac was given cannot be read", pod=claim.pod_name, error=str(error))
+            return Neighbour(
+                "what the Mac was given cannot be read, so it is given nothing now", _AGAIN, "ledger", "unreachable"
+            )
+        return crowded(node, at_work, alive, lately)
+
+    async def look(self, claim: Claim, pool: RunnerPool, mac: AskingMac | None = None) -> Neighbour | None:
         """Why this claim must be given back; None where no two accounts meet.
 
         Call it once the claim is committed: every rival that looks later finds it (`neighbours` says why that is enough).
@@ -38,17 +60,17 @@ class NeighbourCheck:
         the watch does not show has no label, and is looked at.
         """
         seen = self._observations.from_cache(claim.pod_name, claim.pod_uid)
-        if kept_apart(pool, self._observations.node_of(seen)):
+        if kept_apart(pool, self._observations.node_of(seen)) and (mac is None or mac.softnet or not shares_macs(pool)):
             return None
         try:
             if await self._claims.alone(claim.account_id):
                 return None
-            mac = await self._observations.mac_of(claim.pod_name, claim.pod_uid)
-            if not mac:
+            node = await self._observations.mac_of(claim.pod_name, claim.pod_uid)
+            if not node:
                 # Whom it will be beside cannot be seen. An agent asks for Pods alone that are bound to its Mac.
                 why = "the Pod is bound to no Mac yet, so it cannot be seen who else works there: it asks again in seconds"
                 return Neighbour(why, _UNBOUND)
-            pods = [pod for pod in await self._observations.neighbours(mac) if not ended(pod)]
+            pods = [pod for pod in await self._observations.neighbours(node) if not ended(pod)]
             tenants = await self._claims.tenants([pod.metadata.uid for pod in pods])
         except KubeError as error:
             log.warning("the neighbours of a Pod cannot be read", pod=claim.pod_name, error=str(error))
@@ -58,4 +80,4 @@ class NeighbourCheck:
             log.warning("the neighbours of a Pod cannot be read", pod=claim.pod_name, error=str(error))
             why = "the ledger cannot be asked who else works on the Pod's Mac, which is not known to run Softnet"
             return Neighbour(why, _AGAIN, "ledger", "unreachable")
-        return stranger(claim, mac, pods, tenants, self._rng)
+        return stranger(claim, node, pods, tenants, self._rng)

@@ -19,7 +19,7 @@ from paddock.kube.builtin import Node, Pod
 from paddock.runners.api import ACCOUNT_LABEL, SOFTNET_LABEL, RunnerPool
 from paddock.runners.ledger import Claim, Tenant
 
-__all__ = ["OUTCOME", "Neighbour", "ended", "kept_apart", "stranger"]
+__all__ = ["OUTCOME", "Neighbour", "ended", "kept_apart", "shares_macs", "stranger"]
 
 OUTCOME: Final = "neighbour"
 """What counters and answers call it."""
@@ -52,9 +52,14 @@ def kept_apart(pool: RunnerPool, node: Node | None) -> bool:
 
     A Node that is not known has no label, so nothing is known to keep its VMs apart.
     """
-    if pool.spec.os != "darwin" or pool.spec.isolation == "exclusive":
+    if not shares_macs(pool):
         return True
     return node is not None and node.metadata.labels.get(SOFTNET_LABEL) == "true"
+
+
+def shares_macs(pool: RunnerPool) -> bool:
+    """Whether its Pods may be beside others on a Mac."""
+    return pool.spec.os == "darwin" and pool.spec.isolation != "exclusive"
 
 
 def ended(pod: Pod) -> bool:

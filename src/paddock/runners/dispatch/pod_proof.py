@@ -6,11 +6,26 @@ from typing import Protocol, final
 from paddock.base.secrets import Secret
 from paddock.runners.dispatch.identity import PodIdentity, Tokens
 
-__all__ = ["PodProof", "TokenProof"]
+__all__ = ["AskingMac", "PodProof", "TokenProof"]
+
+
+@dataclass(frozen=True, slots=True)
+class AskingMac:
+    """The Mac that asks for its Pod's job: its machine's uid, and whether it says that all its VMs are behind Softnet now, which its
+    Node's label may lag.
+    """
+
+    uid: str
+    softnet: bool
 
 
 class PodProof(Protocol):
     """Held as long as its Pod waits, and asked afresh before a job is handed over."""
+
+    @property
+    def mac(self) -> AskingMac | None:
+        """Who asks; None where the Pod asks itself."""
+        ...
 
     async def confirm(self) -> None:
         """Whether it still speaks for this very Pod, by a read that no memory answers. IdentityError where it does not, Unreachable
@@ -31,6 +46,7 @@ class TokenProof:
     tokens: Tokens
     pod: PodIdentity
     token: Secret
+    mac: None = None
 
     async def confirm(self) -> None:
         await self.tokens.confirm(self.pod, self.token)

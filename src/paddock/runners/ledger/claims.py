@@ -107,6 +107,16 @@ SELECT NOT EXISTS (SELECT FROM claims c WHERE c.state <> 'fenced' AND c.account_
    AND NOT EXISTS (SELECT FROM accounts a WHERE a.account_id <> %(account_id)s
                    AND EXISTS (SELECT FROM sessions s WHERE s.account_id = a.account_id))
 """
+NOTE_MAC = """
+-- note_mac_of_claim: on whose behalf it was made, before anybody counts what that Mac has
+UPDATE claims SET mac_uid = %(mac)s WHERE pod_uid = %(uid)s AND generation = %(generation)s AND state = 'claimed'
+"""
+WORK_OF_MAC = """
+-- work_of_mac: the Pods for which it holds a claim or has an open session, and how many jobs it took lately
+SELECT ARRAY(SELECT pod_uid FROM claims WHERE mac_uid = %(mac)s AND state <> 'fenced'
+             UNION SELECT pod_uid FROM sessions WHERE mac_uid = %(mac)s AND ended_at IS NULL),
+       (SELECT count(*) FROM sessions WHERE mac_uid = %(mac)s AND started_at > %(since)s)
+"""
 
 
 class _Minted(NamedTuple):
@@ -237,6 +247,21 @@ class Claims:
         async with self._database.connection() as connection:
             found = await (await connection.execute(TENANTS, [list(pod_uids)])).fetchall()
         return {uid: Tenant(account_id, login, handed) for uid, account_id, login, handed in found}
+
+    async def work_of_mac(self, claim: Claim, mac_uid: str, lately: timedelta) -> tuple[frozenset[str], int]:
+        """Other Pods than the claim's that this Mac was given a job for, as far as is known, and how many it took lately.
+
+        The claim is noted as this Mac's first, in a transaction of its own: of two that are counted at once, the later one finds
+        the other.
+        """
+        asked = {"mac": mac_uid, "uid": claim.pod_uid, "generation": claim.generation}
+        async with self._database.connection() as connection:
+            await connection.execute(NOTE_MAC, asked)
+            row = await (
+                await connection.execute(WORK_OF_MAC, asked | {"since": self._clock.now() - lately})
+            ).fetchone()
+        assert row is not None
+        return frozenset(row[0]) - {claim.pod_uid}, int(row[1])
 
     async def alone(self, account_id: int) -> bool:
         """Whether this account is the only one that has or ever had a Pod here."""

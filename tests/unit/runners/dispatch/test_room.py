@@ -9,6 +9,8 @@ HANDED = PollAnswer(200, "handed")
 
 
 class Proven:
+    mac = None
+
     async def confirm(self) -> None: ...
 
     def lasts(self) -> float:
