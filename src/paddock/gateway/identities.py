@@ -122,7 +122,9 @@ class Identities:
 
     async def still(self, mac: MacIdentity) -> MacIdentity | None:
         """What this Mac may do as the API server has it now; None where its key is over. Raises KubeError where nobody can say."""
-        namespace = next((host.metadata.namespace for host in self._of(mac) if host.metadata.name == mac.host), mac.namespace)
+        namespace = next(
+            (host.metadata.namespace for host in self._of(mac) if host.metadata.name == mac.host), mac.namespace
+        )
         host = await self._fresh.host(namespace, mac.host)
         return stands(mac, await self._fresh.machine(mac.namespace, mac.name), host)
 

@@ -87,7 +87,11 @@ def stands(
     claim = host.spec.claim if host is not None else None
     if claim is None or host is None or host.spec.release is not None or claim.machine_uid != mac.machine_uid:
         return None
-    good = {number for kept, number in ((claim.key_hash, claim.key_number), (claim.next_key_hash, claim.next_key_number)) if kept}
+    good = {
+        number
+        for kept, number in ((claim.key_hash, claim.key_number), (claim.next_key_hash, claim.next_key_number))
+        if kept
+    }
     if mac.key_number not in good:
         return None
     here = machine is not None and machine.metadata.uid == claim.machine_uid

@@ -1,13 +1,16 @@
 """Jobs that run on a Mac without a Pod of this cluster: a `clusterctl move` or a restore takes the Mac along, and not its Pods. Pure."""
 
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 from paddock.base.clock import rfc3339
 from paddock.clients.gateway.messages import PodReport, PodState, Stated
 from paddock.gateway.bounds import Accepted
 
-__all__ = ["other_cluster_vms"]
+__all__ = ["OTHER_CLUSTER_VMS", "other_cluster_vms"]
 
+OTHER_CLUSTER_VMS: Final = "OtherClusterVMs"
+"""A Node's condition. Its reason counts the jobs."""
 _UNREAD = frozenset({PodState.UNREADABLE, PodState.OTHER})
 
 

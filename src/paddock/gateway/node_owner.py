@@ -4,19 +4,15 @@ A Mac's name is its Machine's, and so is its Node's. A Node of that name that ca
 somebody else's, and never written.
 """
 
-from typing import Final
-
 from paddock.base.names import FLEET_LABEL
+from paddock.gateway.lease import OWNER_UID
 from paddock.gateway.macs import Reported
 from paddock.hosts.api import ScalewayAppleSiliconMachine
 from paddock.kube.builtin import Node
 from paddock.kube.version import KUBERNETES
 from paddock.node.node_object import NodeTemplate
 
-__all__ = ["OWNER_UID", "owned_by", "owner_annotations", "template_of"]
-
-OWNER_UID: Final = "tuist.dev/owner-uid"
-"""On a Mac's Node: the uid of the Machine that it belongs to."""
+__all__ = ["owned_by", "owner_annotations", "template_of"]
 
 
 def owned_by(node: Node, reported: Reported) -> bool:

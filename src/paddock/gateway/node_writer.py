@@ -11,7 +11,7 @@ from typing import Any, Final
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.clients.gateway.messages import Stated
-from paddock.gateway.jobs_without_pods import other_cluster_vms
+from paddock.gateway.jobs_without_pods import OTHER_CLUSTER_VMS, other_cluster_vms
 from paddock.gateway.lease import MacLeases
 from paddock.gateway.macs import Reported
 from paddock.gateway.node_owner import owned_by, owner_annotations, template_of
@@ -19,7 +19,7 @@ from paddock.kube.builtin import Node
 from paddock.kube.client import Client
 from paddock.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from paddock.kube.reader import CachedReader
-from paddock.node.node_object import OTHER_CLUSTER_VMS, conditions, label_changes, new_node, node_object
+from paddock.node.node_object import conditions, label_changes, new_node, node_object
 
 __all__ = ["FIELD_MANAGER", "NodeWriter", "StaleError"]
 
@@ -105,7 +105,11 @@ class NodeWriter:
             raise StaleError("a newer report of this Mac was heard")
 
     async def _apply(self, node: Node, status: dict[str, Any]) -> None:
-        metadata = {"name": node.metadata.name, "uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version}
+        metadata = {
+            "name": node.metadata.name,
+            "uid": node.metadata.uid,
+            "resourceVersion": node.metadata.resource_version,
+        }
         await self._client.apply(
             {"metadata": metadata, "status": status},
             Node.RESOURCE,

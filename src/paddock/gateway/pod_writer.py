@@ -93,9 +93,7 @@ class PodWriter:
             if now.metadata.uid != meta.uid or now.metadata.deletion_timestamp is None or now.spec.node_name != node:
                 return
             # Its terminal status is written first (`write`), because what is deleted hides its end from everybody else.
-            await self._client.delete(
-                Pod, meta.name, meta.namespace, uid=meta.uid, grace_period=0, timeout=_TIMEOUT
-            )
+            await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid, grace_period=0, timeout=_TIMEOUT)
         except (NotFoundError, ConflictError):
             return
         log.info("a Pod is gone from its Mac and was removed", pod=meta.name, node=node)

@@ -4,7 +4,6 @@ Who asks is settled before a byte of the body counts; a Mac that was refused is 
 repeated anywhere.
 """
 
-import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -52,7 +51,7 @@ def mac_routes(gateway: Gateway) -> list[Route]:
         mac = await identified(request)
         hold = _seconds(request, "hold", LONGEST_HOLD)
         body = await read_body(request, limit=LARGEST_BODY, seconds=_SECONDS)
-        said = await gateway.report(mac, _authorization(request), body, hold, _left(request))
+        said = await gateway.report(mac, body, hold, _left(request))
         if isinstance(said, Refused | Later):
             raise RefusedError(_refusal(said.status, said.message, getattr(said, "retry_after", 0.0)))
         return answer(said)
@@ -109,7 +108,7 @@ def _authorization(request: Request) -> str:
 def _left(request: Request) -> Callable[[], Awaitable[None]]:
     async def left() -> None:
         while (await request.receive())["type"] != "http.disconnect":
-            await asyncio.sleep(0)
+            pass
 
     return left
 

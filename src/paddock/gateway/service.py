@@ -6,30 +6,30 @@ job nobody says that its Pod is gone.
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from datetime import datetime
+from typing import Any, Final, Literal, TypeVar
 
 from msgspec import Struct
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.base.names import FLEET_LABEL, POOL_LABEL
+from paddock.base.names import POOL_LABEL
 from paddock.base.rate_limit import RateLimits
 from paddock.base.supervise import keep_running
-from paddock.clients.gateway.messages import Answer, PodState
+from paddock.clients.gateway.messages import Answer
 from paddock.gateway.answers import Answers, Work
 from paddock.gateway.bounds import Accepted, Ceiling, accept
 from paddock.gateway.identities import BY_CLAIM, SILENT_AFTER, Identities, KubeHosts, of_claim
 from paddock.gateway.identity import MacIdentity
 from paddock.gateway.jobs import HandOver, KeyProof, RunnerLogs, RunnerMarks, may_ask
-from paddock.gateway.lease import MacLeases
+from paddock.gateway.lease import OWNER_UID, MacLeases, heard_of
 from paddock.gateway.macs import Changes, Left, Macs, Reported
-from paddock.gateway.node_owner import owned_by, template_of
+from paddock.gateway.node_owner import owned_by
 from paddock.gateway.node_writer import NodeWriter, StaleError
 from paddock.gateway.pod_writer import PodWriter
 from paddock.gateway.refusals import Later, Refused
-from paddock.gateway.report_order import Heard
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.kube.builtin import Node, ObjectReference, Pod, reference_to
 from paddock.kube.client import Client
@@ -37,6 +37,7 @@ from paddock.kube.errors import KubeError
 from paddock.kube.events import EventRecorder
 from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
+from paddock.kube.objects import KubeObject
 from paddock.kube.reader import FreshReader
 from paddock.kube.store import CacheChange
 from paddock.kube.workqueue import QueueClosedError, WorkQueue
@@ -45,6 +46,7 @@ from paddock.runners.dispatch.waiting_pods import PollAnswer, later
 
 __all__ = ["BY_NODE", "Gateway", "GatewayDeps", "Jobs"]
 
+T = TypeVar("T", bound=KubeObject)
 log = get_logger("gateway")
 BY_NODE: Final = "node"
 _WORKERS: Final = 4
@@ -124,14 +126,20 @@ class Gateway:
         self.pods.add_handler(self._on_pod)
         self.nodes.add_handler(self._on_node)
 
-    def _informer(self, kind: type, namespace: str | None) -> Informer:
+    def _informer(self, kind: type[T], namespace: str | None) -> Informer[T]:
         deps = self._deps
         return Informer(
-            deps.client, kind, clock=deps.clock, rng=deps.rng, metrics=deps.metrics, namespace=namespace, name=f"{kind.__name__} for Macs"
+            deps.client,
+            kind,
+            clock=deps.clock,
+            rng=deps.rng,
+            metrics=deps.metrics,
+            namespace=namespace,
+            name=f"{kind.__name__} for Macs",
         )
 
     @property
-    def caches(self) -> Sequence[Informer]:
+    def caches(self) -> Sequence[Informer[Any]]:
         return (self.machines, self.hosts, self.nodes, self.pods)
 
     async def run(self) -> None:
@@ -145,9 +153,7 @@ class Gateway:
 
     # Requests
 
-    async def report(
-        self, mac: MacIdentity, authorization: str, body: bytes, hold: float, left: Left
-    ) -> Answer | Refused | Later:
+    async def report(self, mac: MacIdentity, body: bytes, hold: float, left: Left) -> Answer | Refused | Later:
         if not self._rates.take(mac.machine_uid):
             return Later(429, "a Mac sends two reports a second at most", 1.0)
         node = mac.name
@@ -161,15 +167,22 @@ class Gateway:
         report = accepted.report
         if (taken := self._taken(node, mac, accepted)) is not None:
             return taken
-        order = Heard(mac.key_number, report.folder, report.life, report.word, report.sequence)
+        order = heard_of(mac, report)
+        seen = self.nodes.reader.get(node)
+        node_uid = (
+            seen.metadata.uid
+            if seen is not None and seen.metadata.annotations.get(OWNER_UID) == mac.machine_uid
+            else ""
+        )
         try:
-            noted = await self.leases.note(mac, order, proven=report.proven)
+            noted = await self.leases.note(mac, order, proven=report.proven, node_uid=node_uid)
         except KubeError as error:
             log.info("a Mac's Lease cannot be written", node=node, why=str(error))
             noted = "unknown"
         if noted == "twin":
             return Refused(
-                409, "two agents report as this Mac: stop one of them, or give the Mac a key of its own with `paddock rekey`"
+                409,
+                "two agents report as this Mac: stop one of them, or give the Mac a key of its own with `paddock rekey`",
             )
         if noted == "newer":
             self._macs.put(Reported(mac, machine, accepted, order))
@@ -229,7 +242,7 @@ class Gateway:
         if seen is None:
             return None
         had, said = seen.status.node_info.get("machineID", ""), accepted.report.mac.machine_id
-        if not had or had == said or seen.metadata.annotations.get("tuist.dev/owner-uid") != mac.machine_uid:
+        if not had or had == said or seen.metadata.annotations.get(OWNER_UID) != mac.machine_uid:
             return None
         self._events.record(
             reference_to(seen),
@@ -355,7 +368,7 @@ class _WorkNow:
     def __init__(self, jobs: Callable[[], Jobs | None]) -> None:
         self._jobs = jobs
 
-    async def of(self, uids: Sequence[str]):
+    async def of(self, uids: Sequence[str]) -> Mapping[str, Literal["running", "none"]]:
         jobs = self._jobs()
         return {} if jobs is None else await jobs.work.of(uids)
 
@@ -368,7 +381,7 @@ def _ceiling(machine: ScalewayAppleSiliconMachine | None) -> Ceiling:
     return Ceiling(cpus=spec.host_cpu or None, memory_bytes=memory, softnet=True)
 
 
-def _born(pods: Iterable[Pod]) -> dict:
+def _born(pods: Iterable[Pod]) -> dict[str, datetime]:
     return {
         pod.metadata.uid: pod.metadata.creation_timestamp for pod in pods if pod.metadata.creation_timestamp is not None
     }

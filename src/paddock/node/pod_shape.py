@@ -6,7 +6,7 @@ from typing import Any, Final
 from paddock.clients.gateway.messages import PodState, Reason, Shape, WantedPod
 from paddock.kube.builtin import Pod
 from paddock.kube.quantity import parse_quantity
-from paddock.node.names import VM_RESOURCE
+from paddock.base.names import VM_RESOURCE
 
 __all__ = ["pod_shape"]
 

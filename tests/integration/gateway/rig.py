@@ -15,6 +15,7 @@ from doubles.clocks import WITHIN
 from starlette.applications import Starlette
 
 from paddock.base.clock import SystemClock
+from paddock.base.rate_limit import RateLimits
 from paddock.base.secrets import Secret
 from paddock.clients.gateway.messages import REPORT, Answer, MacFacts, PodReport, Report, Stated, job_path, log_path
 from paddock.embedded.api.tokens import generate_key
@@ -22,7 +23,14 @@ from paddock.embedded.control_plane import ControlPlane
 from paddock.embedded.store.memory import MemoryStore
 from paddock.gateway.routes import mac_routes
 from paddock.gateway.service import Gateway, GatewayDeps, Jobs
-from paddock.hosts.api import KINDS, HostClaim, HostSpec, MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
+from paddock.hosts.api import (
+    KINDS,
+    HostClaim,
+    HostSpec,
+    MachineSpec,
+    ScalewayAppleSiliconHost,
+    ScalewayAppleSiliconMachine,
+)
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.client import Client
 from paddock.kube.config import Config
@@ -106,7 +114,7 @@ class FakeMac:
     def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {HOSTS}/{self.name}:{self.key}"}
 
-    def body(self, **pods: PodReport) -> Report:
+    def body(self, pods: Mapping[str, PodReport] | None = None) -> Report:
         self.sequence += 1
         return Report(
             folder=self.folder,
@@ -116,7 +124,7 @@ class FakeMac:
             agent="0.2.0",
             mac=msgspec.structs.replace(self.facts, clock=self.rig.clock.now()),
             conditions=self.conditions,
-            pods={uid.replace("_", "-"): msgspec.Raw(msgspec.json.encode(pod)) for uid, pod in pods.items()},
+            pods={uid: msgspec.Raw(msgspec.json.encode(pod)) for uid, pod in (pods or {}).items()},
         )
 
     async def send(self, report: Report, *, hold: float = 0.0, via: int = 0) -> httpx2.Response:
@@ -124,8 +132,8 @@ class FakeMac:
             REPORT, params={"hold": f"{hold:g}"}, content=msgspec.json.encode(report), headers=self.headers
         )
 
-    async def report(self, *, hold: float = 0.0, via: int = 0, **pods: PodReport) -> Answer:
-        answer = await self.send(self.body(**pods), hold=hold, via=via)
+    async def report(self, pods: Mapping[str, PodReport] | None = None, *, hold: float = 0.0, via: int = 0) -> Answer:
+        answer = await self.send(self.body(pods), hold=hold, via=via)
         assert answer.status_code == 200, answer.text
         return msgspec.json.decode(answer.content, type=Answer)
 
@@ -173,7 +181,9 @@ class Rig:
             )
         )
         for gateway in self.gateways:
-            await until(lambda g=gateway: g.machines.reader.get(name, HOSTS) and g.hosts.reader.get(f"host-of-{name}", HOSTS))
+            await until(
+                lambda g=gateway: g.machines.reader.get(name, HOSTS) and g.hosts.reader.get(f"host-of-{name}", HOSTS)
+            )
         return FakeMac(self, name, key)
 
     async def pod(self, name: str, node: str, *, fleet: str = FLEET, **spec: Any) -> Pod:
@@ -229,7 +239,7 @@ async def until(holds: Any, seconds: float = WITHIN) -> Any:
 
 
 @asynccontextmanager
-async def a_rig(replicas: int = 1, clock: Any = None) -> AsyncIterator[Rig]:
+async def a_rig(replicas: int = 1, clock: Any = None, *, paced: bool = False) -> AsyncIterator[Rig]:
     clock = clock or SystemClock()
     async with AsyncExitStack() as stack:
         plane = ControlPlane(
@@ -255,10 +265,12 @@ async def a_rig(replicas: int = 1, clock: Any = None) -> AsyncIterator[Rig]:
                     namespace=NAMESPACE,
                     hosts_namespace=HOSTS,
                     cluster="cluster-1",
-                    jobs=lambda: rig.dispatch.jobs(),
+                    jobs=rig.dispatch.jobs,
                     name=f"gateway-{number}",
                 )
             )
+            if not paced:
+                gateway._rates = RateLimits(1e6, 1e6, clock)
             running = asyncio.create_task(gateway.run())
             stack.push_async_callback(_end, running)
             transport = InProcessTransport(Starlette(routes=mac_routes(gateway)))
