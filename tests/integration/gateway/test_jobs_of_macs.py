@@ -70,9 +70,14 @@ async def test_a_machine_that_is_being_deleted_gets_no_new_job_and_its_reports_c
     )
     await rig.client.delete(ScalewayAppleSiliconMachine, "mac-1", HOSTS)
     assert isinstance(await refusal(proof), NotAllowed)
-    await until(lambda: rig.gateways[0].machines.reader.get("mac-1", HOSTS).metadata.deletion_timestamp)
+    await until(lambda: is_leaving(rig))
     assert (await mac.job(pod.metadata.uid)).status_code == 410
     await mac.report()
+
+
+def is_leaving(rig: Rig) -> bool:
+    seen = rig.gateways[0].machines.reader.get("mac-1", HOSTS)
+    return seen is not None and seen.metadata.deletion_timestamp is not None
 
 
 async def test_a_key_that_ended_while_its_request_was_held_hands_over_nothing(rig: Rig):

@@ -64,7 +64,7 @@ async def test_a_pod_goes_from_waiting_to_its_end_and_is_removed_only_after_the_
     )
     await until(lambda: phase_is(rig, pod, "Running"))
     await rig.delete(pod)
-    await until(lambda: rig.gateways[0].pods.reader.get("runner-1", NAMESPACE).metadata.deletion_timestamp)
+    await until(lambda: is_leaving(rig, pod))
     answer = await mac.report(named(pod, ended(pod, rig)))
     assert [each.ending for each in answer.pods] == [30]
     await until(lambda: phase_is(rig, pod, "Succeeded"))
@@ -72,6 +72,11 @@ async def test_a_pod_goes_from_waiting_to_its_end_and_is_removed_only_after_the_
     assert [each.recorded for each in answer.pods] == [PodState.ENDED], "its clone is still there, and so is the Pod"
     await mac.report(named(pod, ended(pod, rig, PodState.CLEARED)))
     await until(lambda: phase_is(rig, pod, "gone"))
+
+
+def is_leaving(rig: Rig, pod: Pod) -> bool:
+    seen = rig.gateways[0].pods.reader.get(pod.metadata.name, NAMESPACE)
+    return seen is not None and seen.metadata.deletion_timestamp is not None
 
 
 async def phase_is(rig: Rig, pod: Pod, wanted: str) -> bool:
