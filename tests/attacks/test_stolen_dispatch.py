@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from unit.hosts.bootstrap.clusters import Cluster, running_cluster
 
+from paddock.base.certificates import issued, new_authority
 from paddock.base.secrets import Secret
 from paddock.kube.builtin import Lease, Namespace, Node, Pod, SecretObject, ServiceAccount
 from paddock.kube.client import Client
@@ -14,7 +15,6 @@ from paddock.kube.resource import Resource
 from paddock.kube.roles import RBAC, RoleAccount, binding
 from paddock.runners.api import OPERATOR_AUDIENCE
 from paddock.runners.processes.roles import DISPATCH, dispatch_roles
-from paddock.runners.tls.authority import issued, new_authority
 
 Logged = Callable[[str, str], bool]
 OWN, RUNNERS = "paddock", "paddock-runners"

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from paddock.node.removal import remove_tree
 
-__all__ = ["DiskFiles", "Files"]
+__all__ = ["DiskFiles", "Files", "read_whole", "write_whole"]
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class DiskFiles:
         return await asyncio.to_thread(act) if self._threads else act()
 
     async def read(self, path: Path, limit: int) -> bytes | None:
-        return await self._do(lambda: _read(path, limit, from_end=False))
+        return await self._do(lambda: read_whole(path, limit))
 
     async def tail(self, path: Path, limit: int) -> bytes | None:
         return await self._do(lambda: _read(path, limit, from_end=True))
@@ -75,7 +75,7 @@ class DiskFiles:
         return await self._do(lambda: _part(path, first, limit))
 
     async def write(self, path: Path, content: bytes, *, mode: int = 0o600) -> None:
-        await self._do(lambda: _write(path, content, mode))
+        await self._do(lambda: write_whole(path, content, mode))
 
     async def make_folder(self, path: Path, *, mode: int = 0o700) -> None:
         await self._do(lambda: _make_folder(path, mode))
@@ -114,6 +114,11 @@ class DiskFiles:
             draft.rename(target)
 
         await self._do(act)
+
+
+def read_whole(path: Path, limit: int) -> bytes | None:
+    """`Files.read`, for who has no event loop."""
+    return _read(path, limit, from_end=False)
 
 
 def _read(path: Path, limit: int, *, from_end: bool) -> bytes | None:
@@ -172,7 +177,8 @@ def _make_folder(path: Path, mode: int) -> None:
         path.chmod(mode)
 
 
-def _write(path: Path, content: bytes, mode: int) -> None:
+def write_whole(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """`Files.write`, for who has no event loop."""
     draft = path.with_name(f".{path.name}.draft")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:

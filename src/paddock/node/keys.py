@@ -26,3 +26,9 @@ class Keys(Struct, frozen=True, omit_defaults=True):
     def to_try(self) -> tuple[str, ...]:
         """In this order, at each refusal the next: only when all are refused the gateway's word is believed."""
         return tuple(each for each in (self.newest, self.proven) if each)
+
+    def __repr__(self) -> str:
+        """Without the keys: they reach no log by way of an error or a test's message."""
+        return (
+            f"Keys(number={self.number}, newest={'***' if self.newest else ''}, proven={'***' if self.proven else ''})"
+        )

@@ -17,6 +17,8 @@ from starlette.routing import Route
 from unit.hosts.bootstrap.clusters import running_cluster
 
 from paddock.base import http_server
+from paddock.base.authorities import Authorities
+from paddock.base.certificates import AUTHORITY_LIFE, SERVING_LIFE, KeyPair, issued, new_authority
 from paddock.base.clock import SystemClock
 from paddock.base.http_server import Tls, bind, listening, serving_when_there
 from paddock.base.secrets import Secret
@@ -26,7 +28,6 @@ from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.objects import ObjectMeta
 from paddock.runners.http.retirement_client import HttpRetirementApi
 from paddock.runners.pools.retirement import RetirementUnavailableError
-from paddock.runners.tls.authority import SERVING_LIFE, KeyPair, issued, new_authority
 from paddock.runners.tls.keeper import CertificateKeeper
 from paddock.runners.tls.trust import TrustedAuthority
 
@@ -220,6 +221,33 @@ async def test_a_new_authority_leaves_the_older_one_trusted(client: Client) -> N
     await _keeper(client, clock).ensure()
     assert old.certificate in (await _pair(client)).trusted
     assert (await _pair(client, "pdk-tls-ca")).certificate in (await _pair(client)).trusted
+
+
+async def test_replicas_that_begin_at_once_serve_certificates_of_one_authority(client: Client) -> None:
+    """Each keeps the same two Secrets; who comes second reads what the first one wrote."""
+    keepers = [_keeper(client, SteppedClock(NOW)) for _ in range(5)]
+    pairs = await asyncio.gather(*(each.pair() for each in keepers))
+    stored = await _pair(client)
+    assert pairs == [stored] * 5
+    assert stored.trusted == (await _pair(client, "pdk-tls-ca")).certificate
+
+
+async def test_the_next_authority_is_handed_out_before_it_signs(client: Client) -> None:
+    clock = SteppedClock(NOW)
+    await _keeper(client, clock).ensure()
+    first = (await _pair(client, "pdk-tls-ca")).certificate
+    clock.step(0.7 * AUTHORITY_LIFE.total_seconds())
+    await _keeper(client, clock).ensure()
+    authorities = Authorities.of((await client.get(SecretObject, "pdk-tls-ca", "default")).data)
+    assert authorities is not None
+    assert authorities.following is not None
+    assert (await _pair(client)).trusted == first + authorities.following.certificate
+    clock.step(91 * 86400)
+    await asyncio.gather(*(_keeper(client, clock).ensure() for _ in range(3)))
+    secret = (await client.get(SecretObject, "pdk-tls-ca", "default")).data
+    assert Authorities.of(secret) == Authorities(authorities.following, None, first)
+    assert "next.key" not in secret
+    assert (await _pair(client)).trusted == authorities.following.certificate + first
 
 
 async def test_a_secret_of_somebody_else_is_left_alone(client: Client) -> None:

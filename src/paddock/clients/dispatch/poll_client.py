@@ -62,6 +62,9 @@ class PollClient:
     `reached` is called whenever dispatch has said "no job yet", also because of another account's work on the Mac. Who gives it
     learns at once whether dispatch can be reached: the first request, and the first after one that failed, does not wait for a
     job, because one that is held looks like one that is lost.
+
+    At the gateway `path` names the Pod, `body` goes with each request, and the hold stands in the query. `refused` is called with each
+    token that is not accepted: whoever holds several gives another one then.
     """
 
     def __init__(
@@ -74,10 +77,17 @@ class PollClient:
         rng: random.Random,
         hold: HoldTime | None = None,
         reached: Callable[[], None] | None = None,
+        path: str = PATH,
+        body: Callable[[], object] = dict,
+        hold_in_query: bool = False,
+        refused: Callable[[Secret], None] | None = None,
     ) -> None:
         self._http = http
-        self._url = url.rstrip("/") + ("" if url.endswith(PATH) else PATH)
+        self._url = url.rstrip("/").removesuffix(PATH) + path
         self._token = token
+        self._body = body
+        self._hold_in_query = hold_in_query
+        self._refused = refused
         self._clock = clock
         self._rng = rng
         self._hold = hold or HoldTime(clock)
@@ -130,13 +140,22 @@ class PollClient:
 
     async def _ask(self) -> httpx2.Response | str:
         wait = self._hold.seconds if self._introduced else 0.0
-        headers = {"Authorization": f"Bearer {self._token().reveal()}", "Prefer": f"wait={wait:g}"}
+        token = self._token()
+        headers = {"Authorization": f"Bearer {token.reveal()}", "Content-Type": "application/json"}
+        params = {"hold": f"{wait:g}"} if self._hold_in_query else {}
+        if not self._hold_in_query:
+            headers["Prefer"] = f"wait={wait:g}"
+        content = msgspec.json.encode(self._body())
         began = self._clock.monotonic()
         try:
-            answer = await self._http.post(self._url, json={}, headers=headers, timeout=wait + _TIMEOUT)
+            answer = await self._http.post(
+                self._url, params=params, content=content, headers=headers, timeout=wait + _TIMEOUT
+            )
         except httpx2.HTTPError as error:
             self._failed(wait, began)
             return type(error).__name__
+        if answer.status_code == 401 and self._refused is not None:
+            self._refused(token)
         if answer.status_code in _OF_OTHERS:
             self._failed(wait, began)
         elif answer.status_code == 204:

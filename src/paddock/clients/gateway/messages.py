@@ -66,7 +66,12 @@ class PodState(StrEnum):
     UNREADABLE = "unreadable"
     """The agent cannot decode its entry: it holds its seat and counts as work."""
     OTHER = "other"
-    """A word of a newer agent. It holds its seat and counts as work."""
+    """A word of a newer agent, or gateway. It holds its seat and counts as work."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "PodState":  # noqa: ARG003 - whatever it is
+        """A word that this release does not know is no error on either side."""
+        return cls.OTHER
 
 
 class Reason(Struct, frozen=True):

@@ -1,7 +1,8 @@
-"""Keeps the Secrets with dispatch's certificate and its authority: makes them, renews them, leaves those of others alone.
+"""Keeps the Secrets with a listener's certificate and its authorities: makes them, renews them, leaves those of others alone.
 
-Two Secrets: `<name>-ca` holds the authority with its key and is read by the operator alone; `<name>` holds certificate, key and
-`ca.crt`, and is mounted into dispatch; the operator mounts `ca.crt` of it.
+Two Secrets: `<name>-ca` holds the authorities with their keys and is read by its keeper alone; `<name>` holds certificate, key and
+`ca.crt`, the authorities that are in force. For the operator's route the operator keeps them; for the Macs' listener each replica of
+dispatch does, all at once: each write names the version that it read, and who comes second reads again.
 
 | ends after | what is left | what heals it |
 |---|---|---|
@@ -11,16 +12,17 @@ Two Secrets: `<name>-ca` holds the authority with its key and is read by the ope
 """
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from paddock.base.authorities import Authorities, plan
+from paddock.base.certificates import KeyPair, issued, why_new_certificate
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.kube.builtin import SecretObject
 from paddock.kube.client import Client
-from paddock.kube.errors import AlreadyExistsError, NotFoundError
+from paddock.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from paddock.kube.objects import ObjectMeta
-from paddock.runners.tls.authority import KeyPair, issued, new_authority, why_new_authority, why_new_certificate
 
 __all__ = ["EVERY", "CertificateKeeper"]
 
@@ -28,57 +30,83 @@ EVERY: Final = 600.0
 """Seconds between two looks: what somebody deletes is back soon, and a certificate is renewed days before its end."""
 _OURS: Final = {"app.kubernetes.io/managed-by": "paddock"}
 _TYPE: Final = "kubernetes.io/tls"
+_ATTEMPTS: Final = 5
 
 log = get_logger("tls")
 
 
 class CertificateKeeper:
-    """Only the leader runs `ensure`; a second one at once does no harm, because each write names what it read."""
+    """`hosts` are the names or IP addresses that the certificate is for, exactly. `of` says in logs whose listener it is."""
 
-    def __init__(self, client: Client, clock: Clock, *, namespace: str, name: str, hosts: Sequence[str]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        *,
+        namespace: str,
+        name: str,
+        hosts: Sequence[str],
+        of: str = "dispatch",
+    ) -> None:
         self._client = client
         self._clock = clock
         self._namespace = namespace
         self._name = name
         self._hosts = hosts
+        self._of = of
 
     async def ensure(self) -> None:
-        """The certificate is there, of our authority, and not in the last third of its life. Raises KubeError."""
-        authority = await self._authority()
-        if authority is None:
-            return
+        """As `pair`, for who mounts the Secret."""
+        await self.pair()
+
+    async def pair(self) -> KeyPair | None:
+        """The certificate is there, of our authority, and not in the last third of its life; what is there, to be served.
+
+        None where somebody else made one of the Secrets, which is said. Raises KubeError where the API server is away, or others
+        write without end.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self._ensure()
+            except (AlreadyExistsError, ConflictError, NotFoundError):
+                continue
+        raise ConflictError(f"the Secret {self._name} changed {_ATTEMPTS} times while it was kept", code=409)
+
+    async def _ensure(self) -> KeyPair | None:
+        authorities = await self._authorities()
+        if authorities is None:
+            return None
         stored = await self._get(self._name)
         if stored is not None and not _ours(stored):
             log.warning(
-                "the Secret with dispatch's certificate was made by somebody else and is left alone: delete it, or set "
-                "dispatch.tls.secretName",
+                "the Secret with the certificate was made by somebody else and is left alone: delete it, or set another name "
+                "(dispatch.tls.secretName)",
                 secret=self._name,
+                of=self._of,
             )
-            return
+            return None
         pair = KeyPair.of(stored.data) if stored is not None else None
         now = self._clock.now()
-        if why := why_new_certificate(pair, authority, self._hosts, now):
-            made = issued(authority, self._hosts, now, before=pair.trusted if pair is not None else b"")
-            await self._write(self._name, stored, made)
-            log.info("dispatch has a new certificate", secret=self._name, why=why)
+        why = why_new_certificate(pair, authorities.signing, self._hosts, now, in_force=authorities.in_force)
+        if not why:
+            return pair
+        before = authorities.in_force + (pair.trusted if pair is not None else b"")
+        made = issued(authorities.signing, self._hosts, now, before=before)
+        await self._write(self._name, stored, made.data)
+        log.info("there is a new certificate", secret=self._name, of=self._of, why=why)
+        return made
 
-    async def _authority(self) -> KeyPair | None:
-        """None: somebody else wrote at the same moment; the next pass sees what."""
+    async def _authorities(self) -> Authorities | None:
         name = f"{self._name}-ca"
         stored = await self._get(name)
         if stored is not None and not _ours(stored):
             log.warning("the Secret with the authority was made by somebody else and is left alone", secret=name)
             return None
-        pair = KeyPair.of(stored.data) if stored is not None else None
-        now = self._clock.now()
-        why = why_new_authority(pair, now)
-        if not why:
-            return pair
-        made = new_authority(now)
-        if not await self._write(name, stored, made):
-            return None
-        log.info("there is a new authority for dispatch's certificate", secret=name, why=why)
-        return made
+        planned, why = plan(Authorities.of(stored.data) if stored is not None else None, self._clock.now())
+        if why:
+            await self._write(name, stored, planned.data)
+            log.info("there is a new authority", secret=name, of=self._of, why=why)
+        return planned
 
     async def _get(self, name: str) -> SecretObject | None:
         try:
@@ -86,19 +114,16 @@ class CertificateKeeper:
         except NotFoundError:
             return None
 
-    async def _write(self, name: str, stored: SecretObject | None, pair: KeyPair) -> bool:
-        meta = ObjectMeta(name=name, namespace=self._namespace, labels=_OURS)
-        if stored is not None:
-            # The type of a Secret cannot change, and need not: only its data is new, over the version that was read.
-            data = {key: b64encode(value).decode() for key, value in pair.data.items()}
-            change = {"metadata": {"resourceVersion": stored.metadata.resource_version}, "data": data}
-            await self._client.merge_patch(SecretObject, name, change, self._namespace)
-            return True
-        try:
-            await self._client.create(SecretObject(metadata=meta, data=pair.data, type=_TYPE))
-        except AlreadyExistsError:
-            return False
-        return True
+    async def _write(self, name: str, stored: SecretObject | None, data: Mapping[str, bytes]) -> None:
+        if stored is None:
+            meta = ObjectMeta(name=name, namespace=self._namespace, labels=_OURS)
+            await self._client.create(SecretObject(metadata=meta, data=dict(data), type=_TYPE))
+            return
+        # The type of a Secret cannot change, and need not: only its data is new, over the version that was read.
+        patch: dict[str, str | None] = dict.fromkeys(stored.data)
+        patch |= {key: b64encode(value).decode() for key, value in data.items()}
+        change = {"metadata": {"resourceVersion": stored.metadata.resource_version}, "data": patch}
+        await self._client.merge_patch(SecretObject, name, change, self._namespace)
 
 
 def _ours(stored: SecretObject) -> bool:

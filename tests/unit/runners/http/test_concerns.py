@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from doubles.clocks import NOON
 
+from paddock.base.certificates import SERVING_LIFE, issued, new_authority
 from paddock.runners.http.concerns import certificate_concern, database_concern
-from paddock.runners.tls.authority import SERVING_LIFE, issued, new_authority
 
 CERTIFICATE = issued(new_authority(NOON), ["d.svc"], NOON).certificate
 

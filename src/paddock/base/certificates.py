@@ -1,9 +1,10 @@
-"""A small certificate authority for one server, dispatch: what to make, and when. Pure but for the making of keys.
+"""Certificates that we make for our own listeners: what to make, and when. Pure but for the making of keys.
 
-The authority's key is in a Secret that only the operator reads, so that whoever takes dispatch can serve as dispatch until
-its certificate ends, and can make no certificate for anybody else.
+Whoever takes a serving key can serve under its names until its certificate ends, and can make no certificate for anybody else: the
+authority's key lies elsewhere (`paddock.base.authorities`).
 """
 
+import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,19 +21,24 @@ from paddock.base.secrets import Secret
 __all__ = [
     "AUTHORITY_LIFE",
     "SERVING_LIFE",
+    "SKEW",
     "KeyPair",
+    "certificates_in",
     "issued",
+    "misfit",
     "new_authority",
-    "why_new_authority",
+    "readable",
     "why_new_certificate",
+    "why_old",
 ]
 
 AUTHORITY_LIFE: Final = timedelta(days=5 * 365)
 SERVING_LIFE: Final = timedelta(days=30)
-_SKEW: Final = timedelta(hours=1)
+SKEW: Final = timedelta(hours=1)
 """How far behind a clock may be that reads a certificate just made."""
 _LAST_PART: Final = 3
 """Renewed in the last third of its life."""
+_MOST_TRUSTED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,31 +62,57 @@ class KeyPair:
         return {"tls.crt": self.certificate, "tls.key": self.key.reveal().encode(), "ca.crt": self.trusted}
 
 
-def why_new_authority(pair: KeyPair | None, now: datetime) -> str:
-    """Why another authority has to be made; empty while this one will do."""
+def why_new_certificate(
+    pair: KeyPair | None, authority: KeyPair, names: Sequence[str], now: datetime, *, in_force: bytes = b""
+) -> str:
+    """Why another serving certificate has to be made; empty while this one will do. It is for exactly these names and addresses,
+    and is handed out with every authority that is `in_force`.
+    """
     if pair is None:
         return "there is none"
-    found = _read(pair)
-    if found is None:
-        return "what is there cannot be read"
-    return _old(found, now)
-
-
-def why_new_certificate(pair: KeyPair | None, authority: KeyPair, names: Sequence[str], now: datetime) -> str:
-    """Why another serving certificate has to be made; empty while this one will do."""
-    if pair is None:
-        return "there is none"
-    found, above = _read(pair), _read(authority)
+    found, above = readable(pair), readable(authority)
     if found is None or above is None:
         return "what is there cannot be read"
-    if not _signed_by(found, above) or authority.certificate not in pair.trusted:
+    trusted = certificates_in(pair.trusted)
+    if not _signed_by(found, above) or above not in trusted:
         return "it is of another authority"
-    if missing := sorted(set(names) - _names(found)):
+    if any(each not in trusted for each in certificates_in(in_force)):
+        return "there is a new authority beside its own"
+    wanted, has = {_canonical(name) for name in names}, _names(found)
+    if missing := sorted(wanted - has):
         return f"it is not for {missing[0]}"
-    return _old(found, now)
+    if surplus := sorted(has - wanted):
+        return f"it is also for {surplus[0]}"
+    return why_old(found, now)
+
+
+def misfit(certificate: bytes, address: str) -> str:
+    """Why a certificate (PEM) does not fit the host name or IP address under which it is served, in one sentence; empty where it
+    fits.
+    """
+    found = certificates_in(certificate)
+    if not found:
+        return "what is served there is no certificate that can be read"
+    wanted, has = _canonical(address), _names(found[0])
+    if wanted in has or (not _is_address(wanted) and f"*.{wanted.partition('.')[2]}" in has):
+        return ""
+    of = ", ".join(sorted(has)) or "no name at all"
+    return (
+        f"the certificate that is served under {wanted} is for {of}: whatever ends TLS in between is not ours, and must pass the "
+        "connection through"
+    )
+
+
+def certificates_in(pem: bytes) -> list[x509.Certificate]:
+    """The certificates in their order; none where one of them cannot be read."""
+    try:
+        return x509.load_pem_x509_certificates(pem) if pem else []
+    except ValueError:
+        return []
 
 
 def new_authority(now: datetime) -> KeyPair:
+    """Each has a key identifier of its own, so that of two with one name the right one is found."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "paddock-dispatch-ca")])
     usage = x509.KeyUsage(
@@ -105,8 +137,8 @@ def new_authority(now: datetime) -> KeyPair:
 
 
 def issued(authority: KeyPair, names: Sequence[str], now: datetime, *, before: bytes = b"") -> KeyPair:
-    """A serving certificate for these host names. `before` holds the authorities that were trusted so far: the last of them
-    stays trusted, so that who has not read the newer one yet is not cut off by an older certificate that is still served.
+    """A serving certificate for exactly these host names and IP addresses. `before` holds other authorities that are trusted, now
+    or so far: they are handed out with it until they end, so that who has read one of them is not cut off.
     """
     signing = serialization.load_pem_private_key(authority.key.reveal().encode(), None)
     assert isinstance(signing, ec.EllipticCurvePrivateKey)
@@ -116,7 +148,7 @@ def issued(authority: KeyPair, names: Sequence[str], now: datetime, *, before: b
     made = (
         _builder(subject, above.subject, key, now, min(SERVING_LIFE, above.not_valid_after_utc - now))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_alternative(name) for name in names]), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key()), critical=False)
         .sign(signing, hashes.SHA256())
@@ -124,20 +156,35 @@ def issued(authority: KeyPair, names: Sequence[str], now: datetime, *, before: b
     return KeyPair(
         made.public_bytes(serialization.Encoding.PEM),
         _pem(key),
-        authority.certificate + _latest_other(before, authority),
+        authority.certificate + _others(before, authority, now),
     )
 
 
-def _latest_other(before: bytes, authority: KeyPair) -> bytes:
+def _others(before: bytes, authority: KeyPair, now: datetime) -> bytes:
+    seen, kept = {authority.certificate}, list[bytes]()
+    for each in certificates_in(before):
+        pem = each.public_bytes(serialization.Encoding.PEM)
+        if pem not in seen and now < each.not_valid_after_utc:
+            kept.append(pem)
+        seen.add(pem)
+    return b"".join(kept[: _MOST_TRUSTED - 1])
+
+
+def _is_address(name: str) -> bool:
     try:
-        kept = [
-            pem
-            for each in (x509.load_pem_x509_certificates(before) if before else ())
-            if (pem := each.public_bytes(serialization.Encoding.PEM)) != authority.certificate
-        ]
+        ipaddress.ip_address(name)
     except ValueError:
-        return b""
-    return kept[0] if kept else b""
+        return False
+    return True
+
+
+def _canonical(name: str) -> str:
+    return str(ipaddress.ip_address(name)) if _is_address(name) else name.lower().removesuffix(".")
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    name = _canonical(name)
+    return x509.IPAddress(ipaddress.ip_address(name)) if _is_address(name) else x509.DNSName(name)
 
 
 def _builder(
@@ -149,12 +196,12 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SKEW)
+        .not_valid_before(now - SKEW)
         .not_valid_after(now + life)
     )
 
 
-def _read(pair: KeyPair) -> x509.Certificate | None:
+def readable(pair: KeyPair) -> x509.Certificate | None:
     """The certificate, if its key is the one beside it."""
     try:
         found = x509.load_pem_x509_certificate(pair.certificate)
@@ -177,10 +224,12 @@ def _names(found: x509.Certificate) -> set[str]:
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return set()
-    return set(names.get_values_for_type(x509.DNSName))
+    addresses = {str(each) for each in names.get_values_for_type(x509.IPAddress)}
+    return {name.lower() for name in names.get_values_for_type(x509.DNSName)} | addresses
 
 
-def _old(found: x509.Certificate, now: datetime) -> str:
+def why_old(found: x509.Certificate, now: datetime) -> str:
+    """Why a certificate is to be followed by another; empty before the last third of its life."""
     begins, ends = found.not_valid_before_utc, found.not_valid_after_utc
     if begins > now:
         return f"it begins only at {begins:%Y-%m-%d %H:%M} UTC: the clock that made it was ahead"
