@@ -1,185 +1,128 @@
-"""The Node and its Lease as objects: what the agent knows of itself, in Kubernetes' words. Pure."""
+"""The Node as an object: what its Mac reports of itself, in Kubernetes' words. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-import msgspec
+from msgspec import Struct
 
 from paddock.base.clock import rfc3339
+from paddock.clients.gateway.messages import MacFacts, Report, Stated
 from paddock.kube.builtin import NodeCondition
-from paddock.node.host import HostFacts
-from paddock.node.names import GOLDEN_LABEL
-from paddock.node.pods import VM_RESOURCE, Offer, Refusal
-from paddock.node.settings import AgentSettings
+from paddock.node.names import GOLDEN_LABEL, VM_RESOURCE
 
-__all__ = ["OTHER_CLUSTER_VMS", "Health", "conditions", "label_changes", "new_node", "node_labels", "node_status"]
+__all__ = ["NodeTemplate", "conditions", "label_changes", "new_node", "node_labels", "node_object"]
 
 Json = dict[str, Any]
-OTHER_CLUSTER_VMS: Final = "OtherClusterVMs"
-_PODS: Final = 10
-"""More than VMs: Pods that only wait, and DaemonSets' Pods, take places, too. `tuist.dev/vm` is what is scarce."""
-
-
-class Health(msgspec.Struct, frozen=True):
-    """What can be wrong with a Mac, each a sentence with its remedy, or empty."""
-
-    not_ready: Refusal | None = None
-    disk_pressure: str = ""
-    slots_leaked: str = ""
-    slots_leak_often: str = ""
-    long_uptime: str = ""
-    clock_skew: str = ""
-    journal_unreadable: str = ""
-    other_cluster: tuple[str, ...] = ()
-    """The jobs of another cluster that run here, each with its Pod, VM and time."""
-
-
 SOFTNET_LABEL: Final = "tuist.dev/softnet"
 """Whether all VMs run behind Softnet: dispatch puts two accounts beside each other nowhere else."""
+_PODS: Final = 10
+"""More than VMs: Pods that only wait, and DaemonSets' Pods, take places, too. `tuist.dev/vm` is what is scarce."""
+_OF_EVERY_MAC: Final = {
+    "MemoryPressure": Stated(False, "VMsHaveTheirOwnMemory", "each VM has its memory for itself"),
+    "PIDPressure": Stated(False, "VMsHaveTheirOwnProcesses", "each VM has its processes for itself"),
+}
+"""Cluster API takes a Node that shows Ready alone for unhealthy, hence the three pressures."""
+_CONDITIONS: Final = (
+    "Ready",
+    "MemoryPressure",
+    "DiskPressure",
+    "PIDPressure",
+    "VMSlotsLeaked",
+    "VMSlotsLeakOften",
+    "LongUptime",
+    "ClockSkewed",
+    "JournalUnreadable",
+    "OtherClusterVMs",
+)
 
 
-def node_labels(settings: AgentSettings, goldens: Iterable[str], *, softnet: bool = False) -> dict[str, str]:
+class NodeTemplate(Struct, frozen=True):
+    """What of a Node does not come from its Mac. `logs_port` is where the Mac serves logs itself, 0 where it does not."""
+
+    name: str
+    provider_id: str = ""
+    labels: dict[str, str] = {}
+    kubelet_version: str = ""
+    logs_port: int = 0
+
+
+def node_labels(node: NodeTemplate, mac: MacFacts) -> dict[str, str]:
     return {
-        **settings.labels,
+        **node.labels,
         "kubernetes.io/os": "darwin",
         "kubernetes.io/arch": "arm64",
-        "kubernetes.io/hostname": settings.node_name,
+        "kubernetes.io/hostname": node.name,
         "tuist.dev/runtime": "tart",
-        SOFTNET_LABEL: "true" if softnet else "false",
-        **dict.fromkeys(goldens, "true"),
+        SOFTNET_LABEL: "true" if mac.softnet else "false",
+        **{GOLDEN_LABEL + each: "true" for each in mac.goldens or ()},
     }
 
 
-def label_changes(
-    have: dict[str, str], settings: AgentSettings, goldens: frozenset[str] | None, *, softnet: bool = False
-) -> Json:
-    """The labels to set, and those of goldens to take off (None). With `goldens` unknown those stay as they are."""
-    want = node_labels(settings, goldens or (), softnet=softnet)
+def label_changes(have: Mapping[str, str], node: NodeTemplate, mac: MacFacts) -> Json:
+    """The labels to set, and those of goldens to take off (None). With goldens unknown those stay as they are."""
+    want = node_labels(node, mac)
     changes: Json = {key: value for key, value in want.items() if have.get(key) != value}
-    if goldens is not None:
+    if mac.goldens is not None:
         changes |= {key: None for key in have if key.startswith(GOLDEN_LABEL) and key not in want}
     return changes
 
 
-def new_node(settings: AgentSettings, goldens: Iterable[str], *, softnet: bool = False) -> Json:
+def new_node(node: NodeTemplate, mac: MacFacts) -> Json:
     """The Node as it is created: the taint belongs here, because a node's identity may not change taints later."""
     spec: Json = {"taints": [{"key": "tuist.dev/macos", "value": "true", "effect": "NoSchedule"}]}
-    if settings.provider_id:
-        spec["providerID"] = settings.provider_id
-    return {
-        "metadata": {"name": settings.node_name, "labels": node_labels(settings, goldens, softnet=softnet)},
-        "spec": spec,
-    }
+    if node.provider_id:
+        spec["providerID"] = node.provider_id
+    return {"metadata": {"name": node.name, "labels": node_labels(node, mac)}, "spec": spec}
 
 
-def conditions(health: Health, before: Iterable[NodeCondition], now: datetime) -> list[Json]:
-    """The Node's conditions from our own knowledge. Of what the server shows only the times of unchanged ones are taken.
-
-    Cluster API takes a Node that shows Ready alone for unhealthy, hence the three pressures.
-    """
+def conditions(stated: Mapping[str, Stated], before: Iterable[NodeCondition], now: datetime) -> list[Json]:
+    """The Node's conditions, of a fixed list. Of what the server shows only the times of unchanged ones are taken."""
     old = {each.type: each for each in before}
-
-    def condition(kind: str, holds: bool, reason: str, message: str) -> Json:
-        status = "True" if holds else "False"
-        known = old.get(kind)
-        since = known.last_transition_time if known is not None and known.status == status else None
-        return {
-            "type": kind,
-            "status": status,
-            "reason": reason,
-            "message": message,
-            "lastHeartbeatTime": rfc3339(now),
-            "lastTransitionTime": rfc3339(since or now),
-        }
-
-    return [
-        condition(
-            "Ready",
-            health.not_ready is None,
-            health.not_ready.reason if health.not_ready is not None else "AgentReady",
-            health.not_ready.message if health.not_ready is not None else "the agent runs, and VMs can start",
-        ),
-        condition("MemoryPressure", False, "VMsHaveTheirOwnMemory", "each VM has its memory for itself"),
-        condition(
-            "DiskPressure",
-            bool(health.disk_pressure),
-            "DiskIsShort" if health.disk_pressure else "EnoughSpace",
-            health.disk_pressure or "the disk has room for another image",
-        ),
-        condition("PIDPressure", False, "VMsHaveTheirOwnProcesses", "each VM has its processes for itself"),
-        condition(
-            "VMSlotsLeaked",
-            bool(health.slots_leaked),
-            "RebootNeeded" if health.slots_leaked else "SlotsFree",
-            health.slots_leaked or "macOS grants VMs as it should",
-        ),
-        condition(
-            "VMSlotsLeakOften",
-            bool(health.slots_leak_often),
-            "MacOSBuild" if health.slots_leak_often else "SlotsStay",
-            health.slots_leak_often or "no macOS of this Mac lost more than one VM's seat within a day",
-        ),
-        condition(
-            "LongUptime",
-            bool(health.long_uptime),
-            "RebootNeeded" if health.long_uptime else "UptimeShort",
-            health.long_uptime or "the Mac was booted lately enough",
-        ),
-        condition(
-            "ClockSkewed",
-            bool(health.clock_skew),
-            "ClockIsWrong" if health.clock_skew else "ClockIsRight",
-            health.clock_skew or "the Mac's clock agrees with the API server's",
-        ),
-        condition(
-            "JournalUnreadable",
-            bool(health.journal_unreadable),
-            "EntryUnreadable" if health.journal_unreadable else "AllReadable",
-            health.journal_unreadable or "every entry of the agent's journal can be read",
-        ),
-        condition(OTHER_CLUSTER_VMS, bool(health.other_cluster), *_other_cluster(health.other_cluster)),
-    ]
+    known = {**stated, **_OF_EVERY_MAC}
+    return [_condition(kind, known[kind], old.get(kind), now) for kind in _CONDITIONS if kind in known]
 
 
-def _other_cluster(jobs: tuple[str, ...]) -> tuple[str, str]:
-    if not jobs:
-        return "NoJob", "no job of another cluster runs here"
-    return (
-        "OneJob" if len(jobs) == 1 else f"{len(jobs)}Jobs",
-        (
-            f"a job that another cluster began runs on: {', '.join(jobs)}; it keeps its seat, is let finish, and is removed then; "
-            "to end it now, run `tart stop` with the VM's name on the Mac"
-        ),
-    )
-
-
-def node_status(settings: AgentSettings, host: HostFacts, offer: Offer, tart: str, disk_bytes: int) -> Json:
-    """The Node's status but for its conditions."""
-    capacity = {
-        "cpu": str(host.cpus),
-        "memory": f"{offer.memory_bytes // 1024}Ki",
-        "ephemeral-storage": str(disk_bytes),
-        "pods": str(_PODS),
-        VM_RESOURCE: str(offer.vms),
+def _condition(kind: str, stated: Stated, before: NodeCondition | None, now: datetime) -> Json:
+    status = "True" if stated.holds else "False"
+    since = before.last_transition_time if before is not None and before.status == status else None
+    return {
+        "type": kind,
+        "status": status,
+        "reason": stated.reason,
+        "message": stated.message,
+        "lastHeartbeatTime": rfc3339(now),
+        "lastTransitionTime": rfc3339(since or now),
     }
-    addresses = [{"type": "Hostname", "address": host.hostname or settings.node_name}]
-    if host.address:
-        addresses.insert(0, {"type": "InternalIP", "address": host.address})
-    endpoints = {"daemonEndpoints": {"kubeletEndpoint": {"Port": settings.logs_port}}} if settings.logs_port else {}
+
+
+def node_object(report: Report, node: NodeTemplate) -> Json:
+    """The Node's status but for its conditions."""
+    mac = report.mac
+    capacity = {
+        "cpu": str(mac.cpus),
+        "memory": f"{mac.memory_bytes // 1024}Ki",
+        "ephemeral-storage": str(mac.disk_bytes),
+        "pods": str(_PODS),
+        VM_RESOURCE: str(mac.seats),
+    }
+    addresses = [{"type": "Hostname", "address": mac.hostname or node.name}]
+    if mac.address:
+        addresses.insert(0, {"type": "InternalIP", "address": mac.address})
+    endpoints = {"daemonEndpoints": {"kubeletEndpoint": {"Port": node.logs_port}}} if node.logs_port else {}
     return {
         **endpoints,
         "capacity": capacity,
         "allocatable": capacity,
         "addresses": addresses,
         "nodeInfo": {
-            "machineID": host.machine_id,
-            "systemUUID": host.machine_id,
-            "bootID": host.boot_id,
-            "kernelVersion": host.kernel,
-            "osImage": host.os_image,
-            "containerRuntimeVersion": f"tart://{tart}",
-            "kubeletVersion": settings.kubelet_version,
+            "machineID": mac.machine_id,
+            "systemUUID": mac.machine_id,
+            "bootID": mac.boot_id,
+            "kernelVersion": mac.kernel,
+            "osImage": mac.os_image,
+            "containerRuntimeVersion": f"tart://{mac.tart}",
+            "kubeletVersion": node.kubelet_version,
             "kubeProxyVersion": "",
             "operatingSystem": "darwin",
             "architecture": "arm64",
