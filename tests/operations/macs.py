@@ -15,6 +15,7 @@ from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, Repo
 from paddock.kube.client import Client
 from paddock.node.agent import Agent
 from paddock.node.agent import World as AgentWorld
+from paddock.node.kube_link import KubernetesLink
 from paddock.node.names import golden_name
 from paddock.node.settings import AgentSettings
 from paddock.simulator.cloud import SimulatedCloud
@@ -115,7 +116,8 @@ class Macs:
             labels={"tuist.dev/runtime": "tart"} | ({"tuist.dev/fleet": spec.fleet_name} if spec.fleet_name else {}),
         )
         rng = seeded(f"{name} {starts} of {self.world.seed}")
-        around = AgentWorld(self.client(), mac.tart, mac.host, mac.disk, self.dispatch, clock=self.world.clock, rng=rng)
+        link = KubernetesLink(self.client(), self.dispatch, settings, clock=self.world.clock, rng=rng)
+        around = AgentWorld(link, mac.tart, mac.host, mac.disk, self.world.clock, rng)
         await Agent(around, settings).run()
 
     def all_off(self) -> None:

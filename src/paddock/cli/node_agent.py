@@ -189,7 +189,8 @@ async def _run(flags: dict[str, Any]) -> int:
     from paddock.node.agent import Agent, World
     from paddock.node.certificate import CertificateRenewal, RotatingIdentity
     from paddock.node.files import DiskFiles
-    from paddock.node.heartbeat import NodeTakenError
+    from paddock.node.kube_link import KubernetesLink
+    from paddock.node.link import NodeTakenError
     from paddock.node.lock import AlreadyRunningError, agent_lock
     from paddock.node.log_listener import LogListener
     from paddock.node.mac_host import MacHost
@@ -212,16 +213,25 @@ async def _run(flags: dict[str, Any]) -> int:
             tls = ssl.create_default_context()
             if connection.ca:
                 tls.load_verify_locations(cadata=connection.ca)
-            world = World(
+            settings = agent_settings(flags)
+            link = KubernetesLink(
                 client,
+                lambda: httpx2.AsyncClient(verify=tls),
+                settings,
+                clock=clock,
+                rng=rng,
+                metrics=metrics,
+                kube_metrics=kube_metrics,
+            )
+            world = World(
+                link,
                 TartProcess(flags["tart"], home, softnet=flags["softnet"]),
                 MacHost(home if home.exists() else Path("/"), address=flags["node_ip"]),
                 files,
-                lambda: httpx2.AsyncClient(verify=tls),
                 clock,
                 rng,
             )
-            agent = Agent(world, agent_settings(flags), metrics=metrics, kube_metrics=kube_metrics)
+            agent = Agent(world, settings, metrics=metrics)
             address = flags["metrics_bind_address"]
             if address is not None:
                 sock = bind(address[1], "--metrics-bind-address", address[0])

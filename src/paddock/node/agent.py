@@ -6,40 +6,31 @@ adopts them.
 
 import asyncio
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
-
-import httpx2
+from typing import NoReturn
 
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock, rfc3339
 from paddock.base.logs import get_logger
 from paddock.base.supervise import keep_running
 from paddock.base.tasks import TaskStack
-from paddock.clients.dispatch import HoldTime
-from paddock.kube.builtin import Pod
-from paddock.kube.client import Client
-from paddock.kube.errors import KubeError, UnauthorizedError
-from paddock.kube.events import EventRecorder
-from paddock.kube.informer import Informer
-from paddock.kube.metrics import KubeMetrics
-from paddock.kube.store import CacheChange
-from paddock.node.cluster import cluster_uid
+from paddock.clients.gateway.messages import Reason
 from paddock.node.context import Context
 from paddock.node.files import Files
 from paddock.node.golden_book import GoldenBook
 from paddock.node.goldens import PRESSURE, Goldens
 from paddock.node.guest_logs import JournalLogs
-from paddock.node.heartbeat import Heartbeat, NodeTakenError
+from paddock.node.health import OTHER_CLUSTER_VMS, Health, stated
 from paddock.node.host import Host
 from paddock.node.journal import Journal, Stage
 from paddock.node.keeper import Keeper
+from paddock.node.link import LinkError, MacLink, NodeTakenError
 from paddock.node.log_server import GuestLog
 from paddock.node.machines import Tart, TartError
 from paddock.node.metrics import AgentMetrics
 from paddock.node.names import golden_name
-from paddock.node.node_object import Health
-from paddock.node.pods import Refusal
+from paddock.node.report import is_recorded
+from paddock.node.reporter import Reporter
 from paddock.node.seat_leaks import SeatLeaks
 from paddock.node.settings import AgentSettings
 from paddock.node.sweep import Sweep
@@ -48,7 +39,6 @@ __all__ = ["Agent", "World"]
 
 log = get_logger("node agent")
 _BACKOFF = Backoff(base=1.0, cap=30.0)
-_CLOSE_BEATS = 30.0
 _SKEW = 30.0
 _SKEW_OVER = 20.0
 _SKEWED = (
@@ -59,13 +49,12 @@ _SKEWED = (
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What an agent acts on. `dispatch` makes an HTTP client for one conversation with the dispatch service."""
+    """What an agent acts on."""
 
-    client: Client
+    link: MacLink
     tart: Tart
     host: Host
     files: Files
-    dispatch: Callable[[], httpx2.AsyncClient]
     clock: Clock
     rng: random.Random
 
@@ -73,21 +62,15 @@ class World:
 class Agent:
     """One agent of one Mac. `run` works until cancelled; the caller holds the lock against a second one."""
 
-    def __init__(
-        self,
-        world: World,
-        settings: AgentSettings,
-        *,
-        metrics: AgentMetrics | None = None,
-        kube_metrics: KubeMetrics | None = None,
-    ) -> None:
+    def __init__(self, world: World, settings: AgentSettings, *, metrics: AgentMetrics | None = None) -> None:
         self._world = world
         self._settings = settings
         self.metrics = metrics or AgentMetrics()
-        self._kube_metrics = kube_metrics
         self._keepers: dict[str, tuple[Keeper, asyncio.Task[None]]] = {}
         self._context: Context | None = None
         self._clock_is_wrong = False
+        self._other_cluster_said = False
+        self._taken = asyncio.Event()
         self.standing_down = ""
         """Why this agent does nothing, where another Mac has its name."""
 
@@ -116,65 +99,62 @@ class Agent:
             metrics=self.metrics,
             in_use=self._images_in_use,
         )
-        events = EventRecorder(
-            world.client, "paddock-node-agent", clock=world.clock, rng=world.rng, instance=settings.node_name
-        )
         context = self._context = Context(
             settings=settings,
-            client=world.client,
+            link=world.link,
             tart=world.tart,
             files=world.files,
             journal=journal,
             goldens=goldens,
             host=host,
-            dispatch=world.dispatch,
-            events=events,
             metrics=self.metrics,
             clock=world.clock,
             rng=world.rng,
-            hold=HoldTime(world.clock),
             leaks=leaks,
         )
-        heartbeat = Heartbeat(context, tart_version)
-        await self._not_taken(heartbeat)
-        await self._read_cluster()
+        reporter = Reporter(context, tart_version, self._ask_health, self._keep)
         goldens.changed = self._wake_all
-        informer = Informer(
-            world.client,
-            Pod,
-            clock=world.clock,
-            rng=world.rng,
-            metrics=self._kube_metrics,
-            namespace=settings.namespace,
-            field_selector=f"spec.nodeName={settings.node_name}",
-            name="pods of this node",
-        )
-        informer.add_handler(self._see)
+        try:
+            # Before anything is touched: another Mac may have this one's name.
+            await reporter.once(hold=0.0)
+        except NodeTakenError as error:
+            self._stand_down(error)
+        except (LinkError, OSError) as error:
+            # Not knowing is no reason to stand down: VMs of ours may run.
+            log.warning("the first report was not answered", why=str(error))
         adopted = [entry for entry in journal.entries() if entry.stage in (Stage.STARTING, Stage.RUNNING)]
         self.metrics.adopted.inc(len(adopted))
         try:
-            await self._work(informer, heartbeat, goldens, events)
+            await self._work(reporter, goldens)
+        except NodeTakenError as error:
+            self._stand_down(error)
         finally:
             await book.close()
 
-    async def _work(
-        self, informer: Informer[Pod], heartbeat: Heartbeat, goldens: Goldens, events: EventRecorder
-    ) -> None:
+    def _stand_down(self, why: NodeTakenError) -> NoReturn:
+        self.standing_down = (
+            f"another Mac reports as Node {self._settings.node_name}: this agent stands down; "
+            "stop one of the two, or give one another name"
+        )
+        log.error(self.standing_down)
+        raise NodeTakenError(self.standing_down) from why
+
+    async def _work(self, reporter: Reporter, goldens: Goldens) -> None:
         world, context = self._world, self.context
         async with TaskStack() as tasks:
             try:
                 for entry in context.journal.entries():
                     self._keep(entry.uid)
                 work = {
-                    "pods": informer.run,
-                    "heartbeat": lambda: self._beat(heartbeat),
+                    "link": world.link.run,
+                    "reports": lambda: self._report(reporter),
                     "sweep": lambda: self._sweep(Sweep(context)),
                     "goldens": goldens.run,
-                    "events": events.run,
                 }
                 for name, run in work.items():
                     tasks.start(keep_running(name, run, world.clock, world.rng))
-                await asyncio.Event().wait()
+                await self._taken.wait()
+                raise NodeTakenError(self._settings.node_name)
             finally:
                 # The keepers end, their VMs do not.
                 for _, task in self._keepers.values():
@@ -182,16 +162,6 @@ class Agent:
                 await asyncio.gather(*(task for _, task in self._keepers.values()), return_exceptions=True)
 
     # Pods
-
-    def _see(self, change: CacheChange[Pod]) -> None:
-        pod = change.obj
-        uid = pod.metadata.uid
-        if change.kind == "deleted":
-            # No proof that the Pod is gone, but the cache has it no longer.
-            self.context.pods.pop(uid, None)
-        else:
-            self.context.pods[uid] = pod
-        self._keep(uid)
 
     def _keep(self, uid: str) -> None:
         running = self._keepers.get(uid)
@@ -224,8 +194,8 @@ class Agent:
         named = {golden_name(entry.image) for entry in entries if not entry.over}
         over = {entry.uid for entry in entries if entry.over}
         for uid, pod in context.pods.items():
-            if uid not in over and pod.status.phase not in ("Succeeded", "Failed"):
-                named |= {golden_name(c.image) for c in pod.spec.containers}
+            if uid not in over and not is_recorded(pod):
+                named.add(golden_name(pod.image))
         return frozenset(named), frozenset(golden_name(each.image) for each in entries if each.holds_seat)
 
     def find(self, namespace: str, pod: str) -> GuestLog | None:
@@ -234,57 +204,35 @@ class Agent:
 
     # The Node
 
-    async def _read_cluster(self) -> None:
+    async def _report(self, reporter: Reporter) -> None:
         try:
-            self.context.cluster = await cluster_uid(self._world.client)
-        except KubeError as error:
-            log.warning("which cluster this is cannot be told now; the sweep asks again", why=str(error))
+            await reporter.run()
+        except NodeTakenError:
+            self._taken.set()
 
-    async def _not_taken(self, heartbeat: Heartbeat) -> None:
-        try:
-            taken = await heartbeat.taken()
-        except KubeError as error:
-            # Not knowing is no reason to stand down: VMs of ours may run.
-            log.warning("whether another Mac has this name cannot be told now", why=str(error))
-            return
-        if taken:
-            self.standing_down = (
-                f"another Mac reports as Node {self._settings.node_name}: this agent stands down; "
-                "stop one of the two, or give one another name"
-            )
-            log.error(self.standing_down)
-            raise NodeTakenError(self.standing_down)
+    async def _ask_health(self) -> Health:
+        """What is wrong with the Mac now. A job of another cluster is an event, once."""
+        health = await self._read_health()
+        if health.other_cluster and not self._other_cluster_said:
+            said = stated(health)[OTHER_CLUSTER_VMS]
+            self.context.event(Reason(OTHER_CLUSTER_VMS, said.message))
+        self._other_cluster_said = bool(health.other_cluster)
+        self._count()
+        return health
 
-    async def _beat(self, heartbeat: Heartbeat) -> None:
-        failures = 0
-        while True:
-            wait = self._settings.lease_every
-            try:
-                await heartbeat.beat(await self._health())
-                failures = 0
-            except UnauthorizedError as error:
-                log.error("the API server does not know this agent any more", why=str(error))  # noqa: TRY400
-                wait = _CLOSE_BEATS
-            except KubeError as error:
-                failures += 1
-                wait = min(self._settings.lease_every, _BACKOFF.delay(failures, self._world.rng))
-                log.warning("a heartbeat failed", why=str(error), again_in=round(wait, 1))
-            self._count()
-            await self._world.clock.sleep(wait)
-
-    async def _start_problem(self) -> Refusal | None:
+    async def _start_problem(self) -> Reason | None:
         """Why no VM may start on this Mac; as before where that cannot be told."""
         host = self._world.host
         try:
             if said := await host.session_problem():
-                return Refusal("NoSession", said)
+                return Reason("NoSession", said)
             if said := await host.egress_problem(self.context.clock.now()):
-                return Refusal("EgressOpen", said)
+                return Reason("EgressOpen", said)
         except OSError:
             return self.context.start_problem
         return None
 
-    async def _health(self) -> Health:
+    async def _read_health(self) -> Health:
         context = self.context
         problem = await self._start_problem()
         if problem != context.start_problem:
@@ -315,10 +263,7 @@ class Agent:
     async def _sweep(self, sweep: Sweep) -> None:
         while True:
             await self.context.journal.keep_ballast()
-            try:
-                await sweep.once()
-            except KubeError as error:
-                log.info("the sweep concluded nothing", why=str(error))
+            await sweep.once()
             for entry in self.context.journal.entries():
                 self._keep(entry.uid)
             for uid in list(self.context.pods):
@@ -329,8 +274,6 @@ class Agent:
         entries = self.context.journal.entries()
         for stage in Stage:
             self.metrics.vms.labels(stage.value).set(sum(entry.stage is stage for entry in entries))
-        ages = [age for keeper, _ in self._keepers.values() if (age := keeper.token_age) is not None]
-        self.metrics.token_age.set(max((age for age in ages if age != float("inf")), default=0.0))
 
     async def _tart_version(self) -> str:
         try:

@@ -1,25 +1,22 @@
-"""Attending a live VM: start its guest script, ask for its job when it is ready, hand the job over, pass its marks on."""
+"""Attending a live VM: start its guest script, ask for its job when it is ready, hand the job over, post its log."""
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
 from paddock.base.logs import get_logger
-from paddock.base.tasks import TaskStack
 from paddock.base.tasks import end as end_task
 from paddock.clients.dispatch import Drained, Refused, Served
-from paddock.clients.dispatch.log_client import LogClient
-from paddock.kube.builtin import Pod
+from paddock.clients.gateway.messages import JobRequest
 from paddock.node.context import Context
 from paddock.node.decide import Facts
-from paddock.node.jobs import JobSeeker, MarkReporter
 from paddock.node.journal import Entry
 from paddock.node.log_reporter import LogReporter
 from paddock.node.machines import TartError
 from paddock.node.shares import Shares
-from paddock.node.tokens import PodToken
 
 __all__ = ["Attendance"]
 
@@ -41,11 +38,8 @@ class Attendance:
         self._wake = wake
         self._starting: asyncio.Task[None] | None = None
         self._seeking: asyncio.Task[None] | None = None
-        self._token: PodToken | None = None
-        self._marks: MarkReporter | None = None
         self._posting: asyncio.Task[None] | None = None
-        self._mark = ""
-        self._log: LogReporter | None = None
+        self._log = LogReporter(partial(context.link.log, uid), shares, context.clock)
         self._seeking_since = 0.0
         self._reached_at: float | None = None
         self.outcome: Drained | Refused | None = None
@@ -67,10 +61,10 @@ class Attendance:
         if facts.pod is None:
             return
         if guest.state == "ready" and not handed and self.outcome is None:
-            self._seek(facts.pod)
+            self._seek()
             await self._note_contact(entry, facts)
         if handed and guest.mark is not None:
-            self._pass_on(facts.pod, guest.mark)
+            self._post()
 
     def _start_script(self, entry: Entry) -> None:
         if self._starting is None or self._starting.done():
@@ -104,33 +98,23 @@ class Attendance:
         if first:
             self._wake()
 
-    def _seek(self, pod: Pod) -> None:
+    def _seek(self) -> None:
         if self._seeking is None:
             self._seeking_since = self._context.clock.monotonic()
         if self._seeking is None or self._seeking.done():
-            self._seeking = asyncio.create_task(self._until_answered(pod), name=f"job of {pod.metadata.name}")
+            self._seeking = asyncio.create_task(self._until_answered(), name=f"job of {self._uid}")
 
-    async def _until_answered(self, pod: Pod) -> None:
-        context = self._context
-        token = self._token = self._new_token(pod)
+    async def _until_answered(self) -> None:
+        link = self._context.link
         try:
-            async with context.dispatch() as http, TaskStack() as tasks:
-                seeker = JobSeeker(
-                    http,
-                    context.settings.dispatch_url,
-                    token,
-                    self._hand_over,
-                    clock=context.clock,
-                    rng=context.rng,
-                    hold=context.hold,
-                    reached=self._reached,
-                )
-                tasks.start(token.keep_fresh())
-                self.outcome = await seeker.seek()
+            self.outcome = await link.job(self._uid, self._request, self._hand_over, self._reached)
         except OSError as error:
             # The job's config could not be written: dispatch sees that the job does not start, and puts it back.
-            log.error("a job could not be handed over", pod=pod.metadata.name, why=str(error))  # noqa: TRY400
+            log.error("a job could not be handed over", uid=self._uid, why=str(error))  # noqa: TRY400
         self._wake()
+
+    def _request(self) -> JobRequest:
+        return JobRequest(softnet=self._context.behind_softnet)
 
     async def _hand_over(self, served: Served) -> None:
         # Dying before this write is the lost answer; dying behind it is a job in the guest's hands, which the file proves.
@@ -138,70 +122,28 @@ class Attendance:
         log.info("a job was handed over", uid=self._uid, owner=served.owner, job=served.job_id)
         self._wake()
 
-    def _pass_on(self, pod: Pod, mark: str) -> None:
-        self._mark = mark
+    def _post(self) -> None:
         if self._posting is None or self._posting.done():
-            self._posting = asyncio.create_task(self._tell_marks(pod), name=f"marks of {pod.metadata.name}")
-        if self._marks is not None:
-            self._marks.latest = mark
+            # In the background: whoever is away must not keep anybody from seeing that the VM has ended.
+            self._posting = asyncio.create_task(self._log.run(), name=f"log of {self._uid}")
 
-    async def _tell_marks(self, pod: Pod) -> None:
-        # In the background: an API server that is away must not keep anybody from seeing that the VM has ended.
-        context = self._context
-        async with context.dispatch() as http:
-            token = self._token = self._new_token(pod)
-            self._marks = MarkReporter(http, context.settings.dispatch_url, token, clock=context.clock)
-            self._marks.latest = self._mark
-            await token.renew()
-            log_client = LogClient(http, context.settings.dispatch_url, token.current)
-            self._log = LogReporter(log_client, self._shares, context.clock)
-            async with TaskStack() as tasks:
-                tasks.start(self._log.run())
-                await self._marks.run()
-
-    async def finish_log(self, pod: Pod | None) -> None:
+    async def finish_log(self) -> None:
         """The VM has ended: dispatch gets the rest of its log, within a few seconds or not at all.
 
         Dying here, or a dispatch that is away, costs the end of the kept log; the termination message has its last lines.
         """
-        if pod is None or await self._shares.log_tail() == "":
+        if await self._shares.log_tail() == "":
             return
-        context = self._context
-        token = self._new_token(pod)
-        timer = asyncio.create_task(context.clock.sleep(_LAST_WORDS))
-        poster = asyncio.create_task(self._post_rest(token))
+        timer = asyncio.create_task(self._context.clock.sleep(_LAST_WORDS))
+        poster = asyncio.create_task(self._log.finish())
         try:
             await asyncio.wait([timer, poster], return_when=asyncio.FIRST_COMPLETED)
         finally:
             await end_task(poster)
             await end_task(timer)
 
-    async def _post_rest(self, token: PodToken) -> None:
-        context = self._context
-        await token.renew()
-        async with context.dispatch() as http:
-            client = LogClient(http, context.settings.dispatch_url, token.current)
-            reporter = self._log.with_client(client) if self._log is not None else None
-            await (reporter or LogReporter(client, self._shares, context.clock)).finish()
-
-    def _new_token(self, pod: Pod) -> PodToken:
-        context = self._context
-        return PodToken(
-            context.client,
-            pod,
-            clock=context.clock,
-            rng=context.rng,
-            seconds=context.settings.token_seconds,
-            every=context.settings.token_every,
-        )
-
-    @property
-    def token_age(self) -> float | None:
-        return self._token.age if self._token is not None else None
-
     async def close(self) -> None:
         """Everything that was begun has ended."""
         for task in (self._starting, self._seeking, self._posting):
             if task is not None:
                 await end_task(task)
-        self._marks = None

@@ -5,56 +5,58 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import httpx2
-
 from paddock.base.clock import Clock
-from paddock.clients.dispatch import HoldTime
-from paddock.kube.builtin import Pod
-from paddock.kube.client import Client
-from paddock.kube.events import EventRecorder
+from paddock.clients.gateway.messages import Event, Reason, WantedPod
 from paddock.node.files import Files
 from paddock.node.goldens import PRESSURE, Goldens
 from paddock.node.host import HostFacts
 from paddock.node.journal import Entry, Journal
+from paddock.node.link import MacLink
 from paddock.node.machines import Tart
 from paddock.node.metrics import AgentMetrics
-from paddock.node.pods import Offer, Refusal, admission
+from paddock.node.pods import Offer, admission
+from paddock.node.report import Observed
 from paddock.node.seat_leaks import KERNEL_SEATS, SeatLeaks
 from paddock.node.settings import AgentSettings
 from paddock.node.shares import Shares
 
-__all__ = ["FIELD_MANAGER", "Context"]
-
-FIELD_MANAGER = "paddock-node-agent"
+__all__ = ["Context"]
 
 
 @dataclass(slots=True)
 class Context:
-    """`pods` is the cache by uid; `gone` holds the uids that are proven gone; `orphans` counts VMs without an entry; `cluster` is
-    the cluster that was last asked, empty while that is not known.
+    """`pods` are those of the newest answer by uid, `observed` is what is known of Pods beside the journal; `gone` holds the uids that
+    are proven gone; `orphans` are the VMs without an entry that may run; `cluster` is the one that answered last, empty while that
+    is not known.
 
     `seats` is held while a seat is given away: between the look and the journal's write nobody else may take it.
     """
 
     settings: AgentSettings
-    client: Client
+    link: MacLink
     tart: Tart
     files: Files
     journal: Journal
     goldens: Goldens
     host: HostFacts
-    dispatch: Callable[[], httpx2.AsyncClient]
-    events: EventRecorder
     metrics: AgentMetrics
     clock: Clock
     rng: random.Random
-    hold: HoldTime
     leaks: SeatLeaks
-    pods: dict[str, Pod] = field(default_factory=dict)
+    changed: Callable[[], None] = lambda: None
+    """Something was observed that a report may have to say."""
+    pods: dict[str, WantedPod] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
+    observed: dict[str, Observed] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    """What has to be reported once."""
     orphans: set[str] = field(default_factory=set)
+    vms_listed: bool = False
+    """Whether Tart's list of VMs was complete once in this life: before, a VM without an entry may not be known."""
+    present: frozenset[str] | None = None
+    """The uids of all Pods that are bound to this Mac, by the newest complete answer that is not older than a sweep; else None."""
     cluster: str = ""
-    start_problem: Refusal | None = None
+    start_problem: Reason | None = None
     """Why no VM may start on this Mac."""
     clock_skew: float | None = None
     seats: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -98,9 +100,9 @@ class Context:
         root = self.settings.shares
         return Shares(self.files, self.journal.folder(uid), root / uid if root is not None else None)
 
-    def refusal(self, pod: Pod) -> Refusal | None:
+    def refusal(self, pod: WantedPod) -> Reason | None:
         """Why this Pod cannot be taken now."""
-        present = [each for each in self.journal.entries() if not each.over and each.uid != pod.metadata.uid]
+        present = [each for each in self.journal.entries() if not each.over and each.uid != pod.uid]
         return admission(
             pod,
             self.offer,
@@ -109,7 +111,7 @@ class Context:
             pressure=self.pressure,
         )
 
-    def seat_problem(self, uid: str) -> Refusal | None:
+    def seat_problem(self, uid: str) -> Reason | None:
         """Why no VM may start for this Pod now. The kernel counts VMs, not Pods: one that is ending still has its seat."""
         taken = [each for each in self.journal.entries() if each.holds_seat and each.uid != uid]
         unknown = {f"an unreadable entry ({each})" for each in self.journal.unreadable}
@@ -123,10 +125,15 @@ class Context:
         if used < seats:
             # It has the Mac for itself: whoever is still there, and be it a VM on its way out, is another tenant.
             alone = ", ".join(sorted([*(each.name for each in taken), *self.orphans, *unknown]))
-            return Refusal("VMSlotWaiting", f"the Pod has the Mac for itself, and waits until {alone} has ended")
+            return Reason("VMSlotWaiting", f"the Pod has the Mac for itself, and waits until {alone} has ended")
         names = ", ".join(sorted([*(each.name for each in taken), *self.orphans, *unknown]))
         most = self.leaks.now() or f"{used} VMs run, which is all a Mac may run"
-        return Refusal("VMSlotWaiting", f"{most}: {names}; the next to end makes room")
+        return Reason("VMSlotWaiting", f"{most}: {names}; the next to end makes room")
+
+    def event(self, reason: Reason, pod: str = "") -> None:
+        """Report once that something is wrong, with a Pod or with the Mac."""
+        self.events.append(Event(reason.reason, reason.message, self.clock.now(), pod))
+        self.changed()
 
     @property
     def pressure(self) -> str:
@@ -137,4 +144,4 @@ class Context:
 
     def _is_ending(self, entry: Entry) -> bool:
         pod = self.pods.get(entry.uid)
-        return entry.stop is not None or pod is None or pod.metadata.deletion_timestamp is not None
+        return entry.stop is not None or pod is None or pod.ending is not None

@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 
 from paddock.clients.dispatch import Drained, Refused
-from paddock.kube.builtin import Pod
+from paddock.clients.gateway.messages import End, PodState, Reason, WantedPod
 from paddock.node.guest import NO_NETWORK, RUNNER_TOO_OLD
-from paddock.node.journal import End, Entry, Exit, Stage, Stop, StopReason
+from paddock.node.journal import Entry, Exit, Stage, Stop, StopReason
 from paddock.node.machines import Liveness
-from paddock.node.pods import Refusal
+from paddock.node.report import is_recorded
 from paddock.node.shares import Guest
 
 __all__ = ["Action", "Do", "Facts", "decide"]
@@ -51,9 +51,8 @@ class Do(StrEnum):
     POWER_OFF = "power off"
     RETRY = "run again"
     END = "record the end"
-    REPORT = "report the end"
     CLEAR = "delete the clone"
-    FINISH_DELETION = "finish the deletion"
+    LET_GO = "let the Pod go"
     FORGET = "forget"
 
 
@@ -62,7 +61,7 @@ class Action(msgspec.Struct, frozen=True):
 
     do: Do
     why: str
-    refusal: Refusal | None = None
+    refusal: Reason | None = None
     stop: Stop | None = None
     end: End | None = None
 
@@ -70,7 +69,7 @@ class Action(msgspec.Struct, frozen=True):
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about one Pod at one moment.
 
-    `pod` is the cached object with this uid, None where the cache has none, which proves nothing; `gone` is proven. `cloned`
+    `pod` is the Pod as it was answered last, None where it was not, which proves nothing; `gone` is proven. `cloned`
     says that this agent itself made the clone: after a restart the clone is made again, for it never ran.
     `since_start`, `since_stop`, `since_done` and `unreadable_for` are monotonic seconds of this agent's life.
     """
@@ -78,11 +77,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
     boot_id: str
     booted_at: datetime
-    pod: Pod | None = None
+    pod: WantedPod | None = None
     gone: bool = False
     entry: Entry | None = None
-    refusal: Refusal | None = None
-    waiting: Refusal | None = None
+    refusal: Reason | None = None
+    waiting: Reason | None = None
     liveness: Liveness = Liveness.GONE
     cloned: bool = False
     began: bool = False
@@ -99,6 +98,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Drained | Refused | None = None
     other_cluster: bool = False
     """The entry is not known to belong to the cluster that the agent asks: what that one does not know proves little."""
+    vms_listed: bool = True
+    """Tart's list was complete once: a VM of this Pod that the journal does not know would be known."""
     unreadable: bool = False
     """The journal has an entry for this Pod that does not decode: what was begun is not known."""
 
@@ -120,18 +121,20 @@ def _newcomer(facts: Facts) -> Action:
         return Action(Do.NOTHING, "there is neither a Pod nor an entry")
     if facts.unreadable:
         # Not even for a deletion: what its VM does is not known, so that a person decides.
-        lost = Refusal("JournalUnreadable", UNREADABLE)
+        lost = Reason("JournalUnreadable", UNREADABLE)
         return Action(Do.WAIT, lost.message, refusal=lost)
     if facts.liveness is Liveness.UNKNOWN:
         return Action(Do.WAIT, "whether a VM of this Pod runs cannot be told")
     if facts.liveness is Liveness.ALIVE:
         return Action(Do.ADOPT, "its VM runs, and the journal does not know it")
-    if pod.metadata.deletion_timestamp is not None:
-        return Action(Do.FINISH_DELETION, "the Pod is deleted, and nothing of it runs here")
-    if pod.status.phase in ("Succeeded", "Failed"):
+    if pod.ending is not None:
+        if not facts.vms_listed:
+            return Action(Do.WAIT, "the Pod is deleted, and which VMs are here is not known yet")
+        return Action(Do.LET_GO, "the Pod is deleted, and nothing of it runs here")
+    if is_recorded(pod):
         return Action(Do.NOTHING, "the Pod has ended")
-    if pod.status.phase == "Running":
-        lost = Refusal("VMExited", "the VM and the agent's journal of it are gone")
+    if pod.recorded in (PodState.STARTING, PodState.READY, PodState.HANDED):
+        lost = Reason("VMExited", "the VM and the agent's journal of it are gone")
         return Action(Do.REFUSE, lost.message, refusal=lost)
     if facts.refusal is not None:
         return Action(Do.REFUSE, facts.refusal.message, refusal=facts.refusal)
@@ -139,18 +142,16 @@ def _newcomer(facts: Facts) -> Action:
 
 
 def _over(facts: Facts, entry: Entry) -> Action:
-    """The end is in the journal: tell it, clear up, and let go of the Pod. In this order, so that no end stays untold."""
+    """The end is in the journal, and in every report until it is recorded. Only then the clone goes, so that no end is lost."""
     if facts.gone:
         if entry.stage is Stage.ENDED:
             return Action(Do.CLEAR, "the Pod is gone")
         return Action(Do.FORGET, "the Pod is gone, and so is its VM")
-    if facts.pod is not None and not entry.reported:
-        return Action(Do.REPORT, "the end is recorded and not yet reported")
-    if entry.stage is Stage.ENDED:
-        return Action(Do.CLEAR, "the VM has ended")
-    if facts.pod is not None and facts.pod.metadata.deletion_timestamp is not None:
-        return Action(Do.FINISH_DELETION, "the Pod is deleted, its VM is gone and its end is reported")
-    return Action(Do.NOTHING, "the Pod has ended and waits to be deleted")
+    if entry.stage is Stage.CLEARED:
+        return Action(Do.NOTHING, "the Pod has ended and waits to be deleted")
+    if not is_recorded(facts.pod):
+        return Action(Do.WAIT, "the end is journalled, and not recorded yet")
+    return Action(Do.CLEAR, "the VM has ended, and its end is recorded")
 
 
 def _not_started(facts: Facts, entry: Entry) -> Action:
@@ -199,9 +200,8 @@ def _alive(facts: Facts, entry: Entry) -> Action:
 def _ending(facts: Facts, entry: Entry) -> Stop | None:
     """The reason to end a VM, if there is one; each is proven, none is an answer that is missing."""
     pod = facts.pod
-    if pod is not None and pod.metadata.deletion_timestamp is not None:
-        grace = pod.metadata.deletion_grace_period_seconds
-        return Stop(StopReason.DELETED, GONE_GRACE if grace is None else float(grace), "the Pod is being deleted")
+    if pod is not None and pod.ending is not None:
+        return Stop(StopReason.DELETED, pod.ending, "the Pod is being deleted")
     if facts.gone and not (facts.other_cluster and _works(facts, entry)):
         return Stop(StopReason.POD_GONE, GONE_GRACE, "the Pod is gone: the API server said so twice")
     if facts.guest.state == "done" and facts.guest.rc is not None and facts.since_done >= HALT_LIMIT:
@@ -248,7 +248,7 @@ def _retry(facts: Facts, entry: Entry) -> bool:
         return False
     silent = not facts.guest.spoke and not facts.handed and entry.handed_at is None and entry.ready_at is None
     lived = (facts.exit.at - (entry.started_at or facts.exit.at)).total_seconds()
-    wanted = not facts.gone and (facts.pod is None or facts.pod.metadata.deletion_timestamp is None)
+    wanted = not facts.gone and (facts.pod is None or facts.pod.ending is None)
     return silent and wanted and entry.attempt < STARTS and lived < SHORT_LIFE
 
 

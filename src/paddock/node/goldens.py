@@ -16,13 +16,12 @@ import msgspec
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.base.names import GOLDEN_LABEL
+from paddock.clients.gateway.messages import Reason
 from paddock.node.golden_book import GoldenBook
 from paddock.node.host import Disk, Host
 from paddock.node.machines import Tart, TartError, Vm
 from paddock.node.metrics import AgentMetrics
 from paddock.node.names import golden_name, is_golden
-from paddock.node.pods import Refusal
 from paddock.node.pulling import Progress, pull_beside_vms
 
 __all__ = ["LOW", "PRESSURE", "Goldens", "reclaim_order"]
@@ -76,13 +75,13 @@ class Goldens:
     # What is there
 
     @property
-    def labels(self) -> frozenset[str] | None:
-        """The Node's labels for what is held; None before the first complete look. A failing look changes nothing."""
+    def held(self) -> frozenset[str] | None:
+        """The hashes of the images that are held; None before the first complete look. A failing look changes nothing."""
         if self._held is None:
             return None
-        return frozenset(GOLDEN_LABEL + name.rpartition("-")[2] for name in self._held)
+        return frozenset(name.rpartition("-")[2] for name in self._held)
 
-    def waiting(self, image: str) -> Refusal | None:
+    def waiting(self, image: str) -> Reason | None:
         """None where a Pod can be cloned; otherwise what it waits for. Asking is wanting: the pull follows."""
         name = golden_name(image)
         if self._held is not None and name in self._held:
@@ -93,13 +92,13 @@ class Goldens:
         failure = self._failures.get(image)
         if failure is not None and image != self._pulling:
             wait = max(0.0, failure.next_at - self._clock.monotonic())
-            return Refusal(
+            return Reason(
                 "ErrImagePull", f"{image}: {failure.why}; attempt {failure.count + 1} follows in {wait:.0f} s"
             )
         if self._pulling not in (None, image):
-            return Refusal("ImagePulling", f"{image} waits until {self._pulling} is pulled")
+            return Reason("ImagePulling", f"{image} waits until {self._pulling} is pulled")
         so_far = f": {self._progress}" if self._progress.size else ""
-        return Refusal("ImagePulling", f"{image} is pulled{so_far}")
+        return Reason("ImagePulling", f"{image} is pulled{so_far}")
 
     async def used(self, image: str) -> None:
         """A Pod was cloned from this image just now."""

@@ -13,13 +13,15 @@ from pathlib import Path
 import msgspec
 
 from paddock.base.logs import get_logger
+from paddock.clients.gateway.messages import End
 from paddock.node.files import Files
 
-__all__ = ["End", "Entry", "Exit", "Journal", "Stage", "Stop", "StopReason"]
+__all__ = ["Entry", "Exit", "Journal", "Life", "Stage", "Stop", "StopReason"]
 
 log = get_logger("node journal")
 _LARGEST_ENTRY = 256 * 1024
 _BALLAST = ".ballast"
+_LIFE = "life.json"
 _BALLAST_BYTES = 4 * 1024 * 1024
 
 
@@ -59,21 +61,18 @@ class Stop(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
 
 
-class End(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a Pod ended, decided once. `message` holds the end of the guest's log, or why there is none."""
-
-    succeeded: bool
-    code: int
-    reason: str
-    finished_at: datetime
-    message: str = ""
-
-
 class Exit(msgspec.Struct, frozen=True):
     """What the wrapper recorded when `tart run` ended. Zero says nothing about the guest: Tart ends 0 for a crash, too."""
 
     code: int
     at: datetime
+
+
+class Life(msgspec.Struct, frozen=True):
+    """One life of the agent: `folder` is a random word of the data folder, `number` counts the agent's starts in it."""
+
+    folder: str
+    number: int
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -109,7 +108,6 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     handed_at: datetime | None = None
     stop: Stop | None = None
     end: End | None = None
-    reported: bool = False
 
     @property
     def holds_seat(self) -> bool:
@@ -180,22 +178,34 @@ class Journal:
 
         A step towards the end of a VM finds room on a full disk, too: its end may be what frees the disk.
         """
-        try:
-            await self._write(entry)
-        except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            if not full or (entry.stop is None and not entry.over):
-                raise
-            log.warning("the disk is full; what was kept for this is given up", uid=entry.uid)
-            await self._files.remove(self._root / _BALLAST)
-            await self._write(entry)
+        folder = self._root / entry.uid
+        await self._write(folder, "pod.json", msgspec.json.encode(entry), last=entry.stop is not None or entry.over)
         self._entries[entry.uid] = entry
         return entry
 
-    async def _write(self, entry: Entry) -> None:
-        folder = self._root / entry.uid
-        await self._files.make_folder(folder)
-        await self._files.write(folder / "pod.json", msgspec.json.encode(entry))
+    async def begin_life(self, word: str) -> Life:
+        """Count this start of the agent, before anybody outside learns of it. `word` names a data folder that has no name yet."""
+        folder = self._root.parent
+        try:
+            before = msgspec.json.decode(await self._files.read(folder / _LIFE, _LARGEST_ENTRY) or b"", type=Life)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            before = Life(word, 0)
+        life = Life(before.folder, before.number + 1)
+        await self._write(folder, _LIFE, msgspec.json.encode(life), last=True)
+        return life
+
+    async def _write(self, folder: Path, name: str, content: bytes, *, last: bool) -> None:
+        """`last`: it must find room on a full disk, too."""
+        try:
+            await self._files.make_folder(folder)
+            await self._files.write(folder / name, content)
+        except OSError as error:
+            if not last or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            log.warning("the disk is full; what was kept for this is given up", file=str(folder / name))
+            await self._files.remove(self._root / _BALLAST)
+            await self._files.make_folder(folder)
+            await self._files.write(folder / name, content)
 
     async def keep_ballast(self) -> None:
         """A file of a few MiB is there, to be given up when the disk is full. Where there is no room now, the next call tries."""

@@ -1,4 +1,4 @@
-"""One Pod's keeper: has the facts gathered, asks `decide`, performs the action, has it told, again and again.
+"""One Pod's keeper: has the facts gathered, asks `decide`, performs the action, notes what a report says of it, for ever.
 
 Every sequence here may be cut between any two awaits. The journal is written before each effect, and each effect can be
 repeated; the design page's table names every window and its healer.
@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from paddock.base.backoff import Backoff
 from paddock.base.logs import get_logger
 from paddock.base.tasks import end as end_task
-from paddock.kube.builtin import Pod
-from paddock.kube.errors import ConflictError, KubeError, NotFoundError
+from paddock.clients.gateway.messages import PodState, WantedPod
 from paddock.node.attendance import Attendance
 from paddock.node.context import Context
 from paddock.node.decide import Action, Do, Facts, decide
@@ -21,14 +20,15 @@ from paddock.node.journal import Entry, Stage
 from paddock.node.machines import Resources, TartError, VmRunningError
 from paddock.node.names import golden_name
 from paddock.node.observer import VmObserver
-from paddock.node.pod_status import PodStatusWriter
-from paddock.node.pods import accepted, variables
+from paddock.node.pods import accepted
+from paddock.node.report import Observed
 from paddock.node.seat_leaks import leaked_seats, refused_for_limit
 
 __all__ = ["Keeper"]
 
 log = get_logger("node keeper")
 _QUIET = frozenset({Do.NOTHING, Do.WAIT, Do.ATTEND})
+_NEWCOMERS = {Do.REFUSE: PodState.REFUSED, Do.LET_GO: PodState.CLEARED}
 _BACKOFF = Backoff(base=1.0, cap=30.0)
 _KEPT_LOG = 1 << 20
 
@@ -46,7 +46,6 @@ class Keeper:
         self._cloned = False
         self._halt_asked = False
         self._observer = VmObserver(context, uid, self._shares)
-        self._status = PodStatusWriter(context, uid)
         self._pause = 0.0
 
     def wake(self) -> None:
@@ -63,7 +62,7 @@ class Keeper:
                 try:
                     action = await self._look()
                     failures = 0
-                except (KubeError, TartError, OSError) as error:
+                except (TartError, OSError) as error:
                     failures += 1
                     wait = _BACKOFF.delay(failures, self._context.rng)
                     self._context.metrics.failures.labels(type(error).__name__).inc()
@@ -77,6 +76,8 @@ class Keeper:
                 await self._wait(wait)
         finally:
             await self._attendance.close()
+            self._context.observed.pop(self._uid, None)
+            self._context.changed()
 
     async def _wait(self, seconds: float) -> None:
         if seconds <= 0:
@@ -103,8 +104,31 @@ class Keeper:
         if action.do not in _QUIET:
             log.info("pod", uid=self._uid, do=action.do.value, why=action.why)
         await self._perform(action, facts)
-        await self._status.tell(action, facts)
+        self._note(action, facts)
         return action
+
+    def _note(self, action: Action, facts: Facts) -> None:
+        """What a report says of this Pod beside its entry. One that cannot be run, or whose entry cannot be read, is an event, too."""
+        context, entry = self._context, self._entry
+        before = context.observed.get(self._uid, Observed())
+        newcomer = _NEWCOMERS.get(action.do)
+        if entry is None and (newcomer is not None or facts.unreadable):
+            observed = Observed(
+                action.refusal, newcomer=newcomer, since=before.since or facts.now.replace(microsecond=0)
+            )
+            if action.refusal is not None and before.waits is None:
+                context.event(action.refusal, self._uid)
+        else:
+            guest = facts.guest
+            attended = facts.entry is not None and facts.entry.holds_seat
+            handed = entry is not None and entry.handed_at is not None
+            observed = Observed(
+                action.refusal,
+                mark=guest.mark or "" if handed else "",
+                unsaid=attended and guest.readable and not guest.ready,
+            )
+        context.observed[self._uid] = observed
+        context.changed()
 
     async def _with_cluster(self, facts: Facts) -> Facts:
         """An entry whose Pod the asked cluster shows belongs to that cluster; said once, and never said anew."""
@@ -122,18 +146,15 @@ class Keeper:
         match action.do:
             case Do.NOTHING | Do.WAIT:
                 return
-            case Do.REFUSE if pod is not None and action.refusal is not None:
-                # Again when the cache shows what was written, or the Pod changes.
+            case Do.REFUSE | Do.LET_GO:
+                # It is reported; what follows is another Pod than this, or none.
                 self._pause = self._context.settings.sweep_every
-                await self._status.refuse(pod, action.refusal)
             case Do.ACCEPT if pod is not None:
                 async with self._context.seats:
                     if self._context.refusal(pod) is None:
                         await self._put(replace(accepted(pod, facts.now), cluster=self._context.cluster))
             case Do.ADOPT if pod is not None:
                 await self._adopt(pod, facts)
-            case Do.FINISH_DELETION if pod is not None:
-                await self._finish_deletion(pod)
             case _ if entry is not None:
                 await self._go_on(action, facts, entry)
             case _:
@@ -172,10 +193,8 @@ class Keeper:
             case Do.END:
                 await self._attendance.close()
                 await self._put(replace(entry, stage=Stage.ENDED, end=action.end))
-                await self._attendance.finish_log(facts.pod)
+                await self._attendance.finish_log()
                 context.metrics.ends.labels(action.end.reason if action.end else "").inc()
-            case Do.REPORT:
-                await self._status.report_end(entry)
             case Do.CLEAR:
                 await context.tart.delete(entry.vm)
                 await self._keep_log()
@@ -185,7 +204,7 @@ class Keeper:
                 await self._put(replace(entry, stage=Stage.CLEARED))
             case Do.FORGET:
                 await self._shares.remove()
-                # The cache may still show it, where its watch is silent: without an entry that would be a Pod to be run.
+                # Without an entry, one that is shown would be a Pod to be run.
                 context.pods.pop(self._uid, None)
                 await context.journal.forget(self._uid)
                 context.gone.discard(self._uid)
@@ -206,10 +225,6 @@ class Keeper:
         with suppress(OSError):
             if (tail := await self._shares.log(_KEPT_LOG)) is not None:
                 await self._context.files.write(self._folder / "log", tail)
-
-    @property
-    def token_age(self) -> float | None:
-        return self._attendance.token_age
 
     async def _put(self, entry: Entry) -> None:
         await self._context.journal.put(entry)
@@ -236,7 +251,7 @@ class Keeper:
             if context.seat_problem(self._uid) is not None:
                 return
             script, archive = context.settings.guest_script, context.settings.runner_archive
-            await self._shares.prepare(variables(pod), script, archive, anew=True)
+            await self._shares.prepare(pod.env, script, archive, anew=True)
             entry = replace(
                 entry,
                 stage=Stage.STARTING,
@@ -252,7 +267,7 @@ class Keeper:
         with suppress(VmRunningError):
             await context.tart.run(entry.vm, self._observer.run_of(entry))
 
-    async def _adopt(self, pod: Pod, facts: Facts) -> None:
+    async def _adopt(self, pod: WantedPod, facts: Facts) -> None:
         context, now = self._context, facts.now.replace(microsecond=0)
         names = await context.files.names(self._folder)
         runs = [int(name[4:]) for name in names if name.startswith("run.") and name[4:].isdigit()]
@@ -283,13 +298,3 @@ class Keeper:
             alive |= {vm.name for vm in await context.tart.machines() if vm.running}
             new = await context.leaks.note(leaked_seats(len(alive - {entry.vm})))
             context.metrics.leaked.labels(context.host.os_image).inc(new)
-
-    async def _finish_deletion(self, pod: Pod) -> None:
-        # 404 and another uid mean the same: this Pod is gone already.
-        with suppress(NotFoundError, ConflictError):
-            await self._context.client.delete(
-                Pod, pod.metadata.name, pod.metadata.namespace, uid=self._uid, grace_period=0
-            )
-        if self._entry is not None:
-            self._context.gone.add(self._uid)
-        self._context.pods.pop(self._uid, None)

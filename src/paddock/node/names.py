@@ -6,7 +6,7 @@ from typing import Final
 
 from paddock.base.names import GOLDEN_LABEL
 
-__all__ = ["VM_PREFIX", "golden_label", "golden_name", "is_golden", "uid_of", "vm_name"]
+__all__ = ["VM_PREFIX", "golden_hash", "golden_label", "golden_name", "is_golden", "uid_of", "vm_name"]
 
 VM_PREFIX: Final = "pdk-"
 _GOLDEN_PREFIX: Final = "tuist-golden-"
@@ -30,18 +30,19 @@ def uid_of(name: str) -> str | None:
     return uid if _UID.fullmatch(uid) and name[-37] == "-" else None
 
 
-def _digest(image: str) -> str:
+def golden_hash(image: str) -> str:
+    """What of an image its golden and its label are named after."""
     return hashlib.sha256(image.encode()).hexdigest()[:16]
 
 
 def golden_name(image: str) -> str:
     """The local VM that holds an image. It never runs; Pods' VMs are clones of it."""
-    return _GOLDEN_PREFIX + _digest(image)
+    return _GOLDEN_PREFIX + golden_hash(image)
 
 
 def golden_label(image: str) -> str:
     """The Node's label that says that it holds the image."""
-    return GOLDEN_LABEL + _digest(image)
+    return GOLDEN_LABEL + golden_hash(image)
 
 
 def is_golden(name: str) -> bool:

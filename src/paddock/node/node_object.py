@@ -7,9 +7,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from paddock.base.clock import rfc3339
+from paddock.base.names import GOLDEN_LABEL, VM_RESOURCE
 from paddock.clients.gateway.messages import MacFacts, Report, Stated
 from paddock.kube.builtin import NodeCondition
-from paddock.base.names import GOLDEN_LABEL, VM_RESOURCE
 
 __all__ = ["NodeTemplate", "conditions", "label_changes", "new_node", "node_labels", "node_object"]
 

@@ -6,11 +6,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from paddock.clients.dispatch import Drained, Refused
+from paddock.clients.gateway.messages import Reason
 from paddock.node.context import Context
 from paddock.node.decide import Facts
 from paddock.node.journal import Entry, Exit
 from paddock.node.machines import Liveness, Run
-from paddock.node.pods import Refusal, accepted, unsupported
+from paddock.node.pods import accepted
 from paddock.node.shares import Shares, readable_tail
 
 __all__ = ["VmObserver"]
@@ -55,6 +56,7 @@ class VmObserver:
             cloned=cloned,
             halt_asked=halt_asked,
             outcome=outcome,
+            vms_listed=context.vms_listed,
             unreadable=self._uid in context.journal.unreadable,
         )
         if entry is None:
@@ -69,12 +71,12 @@ class VmObserver:
         pod = facts.pod
         if pod is None or facts.unreadable:
             return facts
-        if unsupported(pod) is not None:
+        if pod.refusal is not None:
             return replace(facts, refusal=self._context.refusal(pod))
         liveness = await self._context.tart.liveness(accepted(pod, facts.now).vm, self._folder)
         return replace(facts, liveness=liveness, refusal=self._context.refusal(pod))
 
-    def _waiting(self, entry: Entry) -> Refusal | None:
+    def _waiting(self, entry: Entry) -> Reason | None:
         context = self._context
         pull = context.goldens.waiting(entry.image)
         if pull is not None:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from paddock.base.names import VM_RESOURCE
 from paddock.clients.gateway.messages import PodState, Reason, Shape, WantedPod
 from paddock.kube.builtin import Pod
 from paddock.kube.quantity import parse_quantity
-from paddock.base.names import VM_RESOURCE
 
 __all__ = ["pod_shape"]
 

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from paddock.kube.version import KUBERNETES
-
 __all__ = ["AgentSettings"]
 
 _SCRIPT = "/Volumes/My Shared Files/env/guest.sh"
@@ -33,7 +31,7 @@ class AgentSettings:
     namespace: str | None = None
     provider_id: str = ""
     labels: dict[str, str] = field(default_factory=dict)
-    kubelet_version: str = f"{KUBERNETES}-paddock"
+    kubelet_version: str = ""
     max_vms: int = 2
     reserve_memory_mb: int = 2048
     runner_archive: Path | None = None

@@ -1,6 +1,10 @@
 """A Pod's token: asked of the API server in the Pod's name, renewed in time, and kept in this process alone."""
 
 import random
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
@@ -9,12 +13,34 @@ from paddock.base.secrets import Secret
 from paddock.kube.builtin import Pod, reference_to
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError
-from paddock.node.pods import token_source
 
-__all__ = ["PodToken"]
+__all__ = ["PodToken", "TokenSource", "token_source"]
 
 log = get_logger("node tokens")
 _BACKOFF = Backoff(base=1.0, cap=30.0)
+
+
+class TokenSource(msgspec.Struct, frozen=True):
+    """The token that a Pod's projected volume asks for."""
+
+    service_account: str
+    audience: str
+
+
+def token_source(pod: Pod) -> TokenSource:
+    """The token that the Pod asks for; with no such volume, its account's for the API's own audience."""
+    account = pod.spec.service_account_name or "default"
+    for volume in pod.spec.volumes:
+        if (source := _token_of(volume)) is not None and source.get("audience"):
+            return TokenSource(account, str(source["audience"]))
+    return TokenSource(account, "")
+
+
+def _token_of(volume: Mapping[str, Any]) -> dict[str, Any] | None:
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        if isinstance(token := source.get("serviceAccountToken"), dict):
+            return token
+    return None
 
 
 class PodToken:
@@ -44,6 +70,15 @@ class PodToken:
         """The newest token. Call `renew` once before."""
         assert self._token is not None, "renew() comes first"
         return self._token
+
+    async def at_hand(self) -> bool:
+        """Whether there is a token; one that is old is renewed first, where that succeeds at once."""
+        if self.age >= self._every:
+            try:
+                await self._mint()
+            except KubeError as error:
+                log.info("a Pod's token is not renewed yet", pod=self._pod.metadata.name, why=str(error))
+        return self._token is not None
 
     async def renew(self) -> None:
         """Have a new token, however long the API server is away."""

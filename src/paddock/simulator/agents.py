@@ -25,6 +25,7 @@ from paddock.kube.metrics import KubeMetrics
 from paddock.node.agent import Agent, World
 from paddock.node.certificate import CertificateRenewal, RotatingIdentity
 from paddock.node.files import DiskFiles
+from paddock.node.kube_link import KubernetesLink
 from paddock.node.metrics import AgentMetrics
 from paddock.node.settings import AgentSettings
 from paddock.simulator.agent_payload import DISPATCH, LABEL
@@ -275,8 +276,17 @@ class SimulatedAgents:
                     metrics=metrics,
                 )
                 tasks.start(keep_running("certificate", renewal.run, world.clock, world.rng))
-            around = World(client, inside.tart, inside.host, inside.disk, world.dispatch, world.clock, world.rng)
-            await Agent(around, settings, metrics=metrics, kube_metrics=kube_metrics).run()
+            link = KubernetesLink(
+                client,
+                world.dispatch,
+                settings,
+                clock=world.clock,
+                rng=world.rng,
+                metrics=metrics,
+                kube_metrics=kube_metrics,
+            )
+            around = World(link, inside.tart, inside.host, inside.disk, world.clock, world.rng)
+            await Agent(around, settings, metrics=metrics).run()
 
 
 def _scaled(pace: Any, speed: float) -> Any:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,8 @@ from paddock.kube.errors import NotFoundError
 from paddock.kube.objects import ObjectMeta
 from paddock.node.agent import Agent
 from paddock.node.agent import World as AgentWorld
+from paddock.node.kube_link import KubernetesLink
+from paddock.node.metrics import AgentMetrics
 from paddock.node.names import golden_name, vm_name
 from paddock.node.settings import AgentSettings
 from paddock.simulator.fleet_world import GlassStore
@@ -147,6 +150,7 @@ class NodeWorld:
         }
         self.settings = AgentSettings(**(given | settings))
         self.running: Agent | None = None
+        self.link: KubernetesLink | None = None
         self.agents: Any = None
         if start:
             self.agents = world.process("agent", self._agent, restart_after=2.0)
@@ -191,15 +195,20 @@ class NodeWorld:
         await self.agent(f"{self.world.seed} {starts}").run()
 
     def agent(self, seed: str = "agent") -> Agent:
+        rng, metrics = seeded(f"agent of {seed}"), AgentMetrics()
+        self.link = self.make_link(rng, metrics)
+        world = AgentWorld(self.link, self.tart, self.host, self.disk, self.clock, rng)
+        self.running = Agent(world, self.settings, metrics=metrics)
+        return self.running
+
+    def make_link(self, rng: random.Random, metrics: AgentMetrics) -> KubernetesLink:
+        """The one place that knows how agents reach the outside."""
+
         def dispatch() -> httpx2.AsyncClient:
             host = self.world.processes["dispatch"]
             return httpx2.AsyncClient(transport=self.world.transport(self.dispatch, host=host, purpose="dispatch"))
 
-        world = AgentWorld(
-            self.client(), self.tart, self.host, self.disk, dispatch, clock=self.clock, rng=seeded(f"agent of {seed}")
-        )
-        self.running = Agent(world, self.settings)
-        return self.running
+        return KubernetesLink(self.client(), dispatch, self.settings, clock=self.clock, rng=rng, metrics=metrics)
 
     async def _runner(self, config: str, stage: Callable[[str], None]) -> int:
         job = base64.b64decode(config).decode()

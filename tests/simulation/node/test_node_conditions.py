@@ -29,7 +29,8 @@ def test_a_clock_that_is_wrong_is_measured_by_the_servers_date_and_said(monkeypa
 
         await world.clock.sleep(15.0)
         assert mac.running is not None
-        agent_client = mac.running.context.client
+        assert mac.link is not None
+        agent_client = mac.link.client
         assert await _says(mac, "ClockSkewed") == ("False", "the Mac's clock agrees with the API server's")
         renew = agent_client.update
 

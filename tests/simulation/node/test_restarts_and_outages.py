@@ -10,7 +10,7 @@ from simulation.node.node_world import IMAGE, NODE, NodeWorld
 
 from paddock.kube.builtin import Node, Pod
 from paddock.kube.informer import Informer
-from paddock.node.heartbeat import NodeTakenError
+from paddock.node.link import NodeTakenError
 from paddock.simulator.faults import Fail
 from paddock.simulator.process import World, simulate
 from paddock.simulator.tart import GuestPace, Mishap

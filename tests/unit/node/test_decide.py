@@ -7,12 +7,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from paddock.clients.dispatch import Drained, Refused
-from paddock.kube.builtin import Pod, PodSpec, PodStatus
-from paddock.kube.objects import ObjectMeta
+from paddock.clients.gateway.messages import End, PodState, Reason, WantedPod
 from paddock.node.decide import Action, Do, Facts, decide
-from paddock.node.journal import End, Entry, Exit, Stage, Stop, StopReason
+from paddock.node.journal import Entry, Exit, Stage, Stop, StopReason
 from paddock.node.machines import Liveness
-from paddock.node.pods import Refusal
 from paddock.node.shares import Guest
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -34,9 +32,8 @@ FACTS = Facts(now=NOW, boot_id="boot", booted_at=NOW - timedelta(days=1), entry=
 ENDS_A_VM = {Do.BEGIN_STOP, Do.ASK_TO_HALT, Do.POWER_OFF}
 
 
-def pod(phase: str = "Running", *, deleted: bool = False) -> Pod:
-    meta = ObjectMeta(name="p", namespace="n", uid="u", deletion_timestamp=NOW if deleted else None)
-    return Pod(metadata=meta, spec=PodSpec(), status=PodStatus(phase=phase))
+def pod(recorded: PodState | None = PodState.READY, *, deleted: bool = False) -> WantedPod:
+    return WantedPod(uid="u", namespace="n", name="p", image="i", recorded=recorded, ending=30.0 if deleted else None)
 
 
 guests = st.builds(
@@ -49,7 +46,7 @@ guests = st.builds(
 ends = st.just(End(succeeded=True, code=0, reason="Completed", finished_at=NOW))
 stops = st.builds(Stop, reason=st.sampled_from(StopReason), grace=st.sampled_from([0.0, 30.0]))
 entries = st.builds(
-    lambda stage, attempt, ready, handed, stop, end, boot, reported: replace(
+    lambda stage, attempt, ready, handed, stop, end, boot: replace(
         ENTRY,
         stage=stage,
         attempt=attempt,
@@ -58,7 +55,6 @@ entries = st.builds(
         stop=stop,
         end=end if stage in (Stage.ENDED, Stage.CLEARED) else None,
         boot_id=boot,
-        reported=reported,
     ),
     st.sampled_from(Stage),
     st.integers(1, 3),
@@ -67,19 +63,19 @@ entries = st.builds(
     st.none() | stops,
     ends,
     st.sampled_from(["boot", "other"]),
-    st.booleans(),
 )
 everything = st.builds(
     Facts,
     now=st.just(NOW),
     boot_id=st.just("boot"),
     booted_at=st.just(NOW - timedelta(days=1)),
-    pod=st.none() | st.builds(pod, st.sampled_from(["Pending", "Running", "Failed"]), deleted=st.booleans()),
+    pod=st.none() | st.builds(pod, st.none() | st.sampled_from(PodState), deleted=st.booleans()),
     gone=st.booleans(),
     entry=st.none() | entries,
-    refusal=st.none() | st.just(Refusal("OutOfcpu", "no")),
-    waiting=st.none() | st.just(Refusal("ImagePulling", "no")),
+    refusal=st.none() | st.just(Reason("OutOfcpu", "no")),
+    waiting=st.none() | st.just(Reason("ImagePulling", "no")),
     liveness=st.sampled_from(Liveness),
+    vms_listed=st.booleans(),
     cloned=st.booleans(),
     began=st.booleans(),
     exit=st.none() | st.builds(Exit, st.sampled_from([0, 1]), st.just(NOW)),
@@ -169,9 +165,17 @@ def test_the_guests_own_code_decides_how_the_pod_ended() -> None:
 
 
 def test_a_deletion_is_looked_at_before_a_terminal_phase() -> None:
-    cleared = replace(ENTRY, stage=Stage.CLEARED, reported=True)
-    assert decide(replace(FACTS, entry=cleared, pod=pod("Failed", deleted=True))).do is Do.FINISH_DELETION
-    assert decide(replace(FACTS, entry=None, pod=pod("Failed", deleted=True))).do is Do.FINISH_DELETION
+    deleted = replace(FACTS, entry=None, pod=pod(PodState.ENDED, deleted=True))
+    assert decide(deleted).do is Do.LET_GO
+    assert decide(replace(deleted, vms_listed=False)).do is Do.WAIT, "a VM that nobody knows may run"
+
+
+def test_a_clone_goes_only_when_its_end_is_recorded() -> None:
+    ended = replace(FACTS, entry=replace(ENTRY, stage=Stage.ENDED, end=End(True, 0, "Completed", NOW)))
+    assert decide(replace(ended, pod=pod(PodState.READY))).do is Do.WAIT
+    assert decide(ended).do is Do.WAIT, "that a Pod is not shown is no record"
+    assert decide(replace(ended, pod=pod(PodState.ENDED))).do is Do.CLEAR
+    assert decide(replace(ended, gone=True)).do is Do.CLEAR
 
 
 def test_a_power_cut_ends_the_pod_at_the_boot_and_not_now() -> None:

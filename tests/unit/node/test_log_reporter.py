@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from paddock.base.clock import SystemClock
-from paddock.clients.dispatch.log_client import LARGEST_PIECE
+from paddock.clients.gateway.messages import LARGEST_BODY
 from paddock.node.files import DiskFiles
 from paddock.node.log_reporter import LogReporter
 from paddock.node.shares import Shares
@@ -22,7 +22,7 @@ class Kept:
         self.posts = 0
 
     async def post(self, first_byte: int, content: bytes = b"", *, ended: bool = False) -> int | None:
-        assert len(content) <= LARGEST_PIECE
+        assert len(content) <= LARGEST_BODY
         self.posts += 1
         if self.away:
             return None
@@ -38,8 +38,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def _reporter(log: Path, kept: Kept) -> LogReporter:
-    client: object = kept
-    return LogReporter(client, Shares(DiskFiles(threads=False), log.parent.parent), SystemClock())  # pyright: ignore[reportArgumentType]
+    return LogReporter(kept.post, Shares(DiskFiles(threads=False), log.parent.parent), SystemClock())
 
 
 async def test_new_bytes_are_posted_once_and_the_end_is_said(log: Path) -> None:
@@ -111,7 +110,7 @@ async def test_while_the_job_runs_a_flood_is_sent_at_a_pace(log: Path) -> None:
     kept = Kept()
     log.write_bytes(b"x" * (1 << 20))
     await _reporter(log, kept).post(4)
-    assert len(kept.content) == 4 * LARGEST_PIECE
+    assert len(kept.content) == 4 * LARGEST_BODY
 
 
 async def test_a_log_that_is_begun_anew_is_sent_from_its_beginning(log: Path) -> None:
