@@ -1,6 +1,5 @@
 """Whose key a request shows, and what its holder may do. Pure; `paddock.gateway.identities` reads, and knows how often it may."""
 
-import hashlib
 import hmac
 import re
 from collections.abc import Iterable
@@ -9,8 +8,8 @@ from typing import Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from paddock.clients.gateway.mac_key import DIGITS, hash_of
 from paddock.hosts.api import HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.mac_key import DIGITS
 
 __all__ = ["MacIdentity", "Presented", "identify", "presented", "stands"]
 
@@ -40,6 +39,8 @@ class MacIdentity(Struct, frozen=True):
     key_digits: str
     rights: Literal["all", "ends"]
     leaving: bool = False
+    machine_id: str = ""
+    """The Mac's own id as it was read over SSH, empty where it never was."""
 
 
 def presented(authorization: str) -> Presented | None:
@@ -48,7 +49,7 @@ def presented(authorization: str) -> Presented | None:
     if found is None:
         return None
     namespace, name, key = found.groups()
-    return Presented(namespace, name, hashlib.sha256(key.encode()).hexdigest())
+    return Presented(namespace, name, hash_of(key))
 
 
 def identify(
@@ -76,6 +77,7 @@ def identify(
             key_digits=shown.key_hash[:DIGITS],
             rights="all" if here else "ends",
             leaving=machine is not None and here and machine.metadata.deletion_timestamp is not None,
+            machine_id=claim.machine_id,
         )
     return None
 
@@ -96,7 +98,7 @@ def stands(
         return None
     here = machine is not None and machine.metadata.uid == claim.machine_uid
     leaving = machine is not None and here and machine.metadata.deletion_timestamp is not None
-    return replace(mac, rights="all" if here else "ends", leaving=leaving)
+    return replace(mac, rights="all" if here else "ends", leaving=leaving, machine_id=claim.machine_id)
 
 
 def _number_of(key_hash: str, claim: HostClaim) -> int | None:
