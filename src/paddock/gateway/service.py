@@ -237,20 +237,26 @@ class Gateway:
         return _Bound(self.pods).current()
 
     def _taken(self, node: str, mac: MacIdentity, accepted: Accepted) -> Refused | None:
-        """Another Mac with this one's key, such as one whose disk was copied: it counts for nothing."""
-        seen = self.nodes.reader.get(node)
-        if seen is None:
+        """Another Mac with this one's key, such as one whose disk was copied: it counts for nothing.
+
+        Which Mac is the right one was read over SSH, when it was given the key; where that is not known, the first to report is.
+        """
+        seen, said = self.nodes.reader.get(node), accepted.report.mac.machine_id
+        if seen is not None and seen.metadata.annotations.get(OWNER_UID) != mac.machine_uid:
+            seen = None
+        had = mac.machine_id or (seen.status.node_info.get("machineID", "") if seen is not None else "")
+        if not had or had == said:
             return None
-        had, said = seen.status.node_info.get("machineID", ""), accepted.report.mac.machine_id
-        if not had or had == said or seen.metadata.annotations.get(OWNER_UID) != mac.machine_uid:
-            return None
+        about = seen or self.machines.reader.get(mac.name, mac.namespace)
+        if about is None:
+            return _twin(node)
         self._events.record(
-            reference_to(seen),
+            reference_to(about),
             "Warning",
             "TwoMacsWithOneKey",
             "another Mac reports with this Mac's key: switch it off, or give this one another key with `paddock rekey`",
         )
-        return Refused(409, f"another Mac reports as {node}: this agent stands down; give one of the two another key")
+        return _twin(node)
 
     async def _pass_on(self, node: str, accepted: Accepted, bound: Iterable[Pod]) -> None:
         """Marks and events of a report that counted. Neither is worth a refused report: a mark that is lost is made up for by the next."""
@@ -371,6 +377,10 @@ class _WorkNow:
     async def of(self, uids: Sequence[str]) -> Mapping[str, Literal["running", "none"]]:
         jobs = self._jobs()
         return {} if jobs is None else await jobs.work.of(uids)
+
+
+def _twin(node: str) -> Refused:
+    return Refused(409, f"another Mac reports as {node}: this agent stands down; give one of the two another key")
 
 
 def _ceiling(machine: ScalewayAppleSiliconMachine | None) -> Ceiling:

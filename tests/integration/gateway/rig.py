@@ -155,7 +155,7 @@ class Rig:
         self.gateways: list[Gateway] = []
         self.http: list[httpx2.AsyncClient] = []
 
-    async def machine(self, name: str, *, fleet: str = FLEET, key: str = "") -> FakeMac:
+    async def machine(self, name: str, *, fleet: str = FLEET, key: str = "", machine_id: str = "") -> FakeMac:
         """A Mac with a Machine and a Host whose claim holds the hash of its key."""
         machine = await self.client.create(
             ScalewayAppleSiliconMachine(
@@ -176,6 +176,7 @@ class Rig:
                         machine_uid=machine.metadata.uid,
                         key_hash=hashlib.sha256(key.encode()).hexdigest(),
                         key_number=1,
+                        machine_id=machine_id,
                     ),
                 ),
             )

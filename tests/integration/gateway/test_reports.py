@@ -151,6 +151,19 @@ async def test_another_agent_with_the_same_key_is_refused_and_counts_for_nothing
     assert "another Mac reports as mac-1" in refused.json()["error"]
 
 
+async def test_the_first_report_of_another_mac_than_the_one_that_was_given_the_key_counts_for_nothing(rig: Rig):
+    mac = await rig.machine("mac-1", machine_id="id-of-mac-1")
+    copied = type(mac)(rig, "mac-1", mac.key, folder="folder-2")
+    copied.facts = replace(copied.facts, machine_id="another-mac")
+    refused = await copied.send(copied.body())
+    assert refused.status_code == 409
+    assert "another Mac reports as mac-1" in refused.json()["error"]
+    assert await rig.node("mac-1") is None
+    await mac.report()
+    await until(lambda: rig.node("mac-1"))
+    assert (await copied.send(copied.body())).status_code == 409, "and neither does a later one"
+
+
 async def test_a_node_of_somebody_else_is_never_written(rig: Rig):
     await rig.client.create(
         {"metadata": {"name": "mac-1", "labels": {"node-role.kubernetes.io/control-plane": ""}}, "spec": {}},
