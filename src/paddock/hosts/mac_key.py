@@ -6,6 +6,7 @@ made; whoever meets a conflict begins anew, with another key. The Mac keeps the 
 which it is when it takes a key, so that no write takes away the only key that a Mac can use.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from msgspec.structs import replace
@@ -13,7 +14,22 @@ from msgspec.structs import replace
 from paddock.clients.gateway.mac_key import DIGITS, KeyAnswer
 from paddock.hosts.api.host import HostClaim
 
-__all__ = ["DIGITS", "KEY_USED", "KeyAnswer", "claim_after", "claim_knows", "ended", "number_for", "promoted"]
+__all__ = [
+    "DIGITS",
+    "KEY_USED",
+    "AwaitUse",
+    "EndFormerKey",
+    "GiveKey",
+    "KeyAnswer",
+    "KeyStep",
+    "NoKeyNeeded",
+    "claim_after",
+    "claim_knows",
+    "ended",
+    "key_step",
+    "number_for",
+    "promoted",
+]
 
 KEY_USED: Final = "tuist.dev/mac-key-used"
 """On a Mac's Lease: the digits of the key that the Mac used, and knows to be good."""
@@ -63,3 +79,45 @@ def ended(claim: HostClaim) -> HostClaim:
     """The claim without a key. The number stays: a late delivery of an older key must not pass for a new one."""
     number = max(claim.key_number, claim.next_key_number)
     return replace(claim, key_hash="", key_number=number, next_key_hash="", next_key_number=0, machine_id="")
+
+
+@dataclass(frozen=True, slots=True)
+class GiveKey:
+    """Give the Mac a key over SSH, then write its hash."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndFormerKey:
+    """The Mac uses its newest key: write this claim, in which the one before is no more."""
+
+    claim: HostClaim
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitUse:
+    """The Mac has two good keys, and has not used the newest yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoKeyNeeded:
+    """The Mac has one key, and the claim knows it."""
+
+
+KeyStep = GiveKey | EndFormerKey | AwaitUse | NoKeyNeeded
+
+
+def key_step(claim: HostClaim, used: str, held: KeyAnswer | None = None, *, replaced: bool = False) -> KeyStep:
+    """What is to be done about the key of a Mac that is bootstrapped. `used` are the digits on its Lease, `held` is what the Mac
+    itself answered, where it was asked. `replaced`: it took a key just now that reached no claim.
+    """
+    if replaced:
+        return GiveKey("somebody else wrote its Host while it was given one")
+    if not claim.key_hash:
+        return GiveKey("its claim holds none")
+    if held is not None and not claim_knows(claim, held):
+        return GiveKey("its claim holds none that the Mac has")
+    if (after := promoted(claim, used)) is not None:
+        return EndFormerKey(after)
+    return AwaitUse() if claim.next_key_hash else NoKeyNeeded()
