@@ -146,6 +146,22 @@ async def test_whoever_writes_the_host_while_the_key_is_under_way_makes_it_worth
         assert [hash_of(key) for key in fleet.macs.keys_given].index(claim.key_hash) == 2
 
 
+@simulated(seeds=1)
+async def test_a_key_that_another_leader_wrote_meanwhile_is_replaced_because_the_mac_has_ours(world: World) -> None:
+    async with speaking(world) as (fleet, macs):
+        written: list[str] = []
+
+        async def another_leader_writes(server: str, offer: KeyOffer | None) -> None:
+            if not written:
+                written.append(server)
+                await _claim(fleet, keyHash="b" * 64, keyNumber=1)
+
+        fleet.macs.on_key.append(another_leader_writes)
+        await fleet.machine("m-1")
+        claim = await _until_known(fleet, macs, within=300)
+        assert claim.key_number == 2
+
+
 @simulated(seeds=3)
 async def test_the_key_of_a_leader_that_stalled_arrives_late_and_harms_nobody(world: World) -> None:
     async with speaking(world, operators=2, elect=False) as (fleet, macs):
@@ -304,6 +320,35 @@ def test_a_reinstall_in_place_ends_the_key_and_the_new_disk_gets_another() -> No
 @pytest.mark.parametrize("kind", [Crash(FaultMoment.BEFORE), LoseAnswer(), Fail()])
 def test_a_reinstall_survives_every_other_interruption(kind: Kind) -> None:
     assert interrupt_everywhere(_reinstalled, kinds=(kind,), only=writes_that_decide) >= 5
+
+
+@simulated(seeds=1)
+async def test_the_key_ends_before_the_install_is_noted_and_a_stalled_leader_brings_none_back(world: World) -> None:
+    async with speaking(world, settings={"expect_nodes": True, "inventory_interval": 60.0}) as (fleet, macs):
+        await fleet.machine("m-1")
+        await node_ready(fleet)
+        former = await _until_known(fleet, macs)
+        await node_says(fleet, "Unknown", since=3600)
+
+        async def noted() -> bool:
+            work = (await fleet.machines())[0].status.reinstall
+            return work is not None and work.wipe == "started"
+
+        await fleet.eventually("the install is noted", noted, within=3 * 3600, every=0.01)
+        (host,) = fleet.store.present(Host)
+        assert host.spec.claim is not None
+        assert (host.spec.claim.key_hash, host.spec.claim.machine_id) == ("", "")
+        await _claim(fleet, keyHash="e" * 64, keyNumber=former.key_number + 1)
+
+        async def installed() -> bool:
+            return (await fleet.machines())[0].status.reinstalled_at is not None
+
+        await fleet.eventually("it was reinstalled", installed, within=3 * 3600, every=0.01)
+        (host,) = fleet.store.present(Host)
+        assert host.spec.claim is not None
+        assert host.spec.claim.key_hash == "", "no key of the old disk counts for the new one"
+        claim = await _until_known(fleet, macs, within=300)
+        assert claim.key_number > former.key_number + 1
 
 
 @simulated(seeds=1)
