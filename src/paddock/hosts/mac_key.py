@@ -17,6 +17,7 @@ from paddock.hosts.api.host import HostClaim
 __all__ = [
     "DIGITS",
     "KEY_USED",
+    "KNOWN_TO_GATEWAY",
     "AwaitUse",
     "EndFormerKey",
     "GiveKey",
@@ -33,6 +34,8 @@ __all__ = [
 
 KEY_USED: Final = "tuist.dev/mac-key-used"
 """On a Mac's Lease: the digits of the key that the Mac used, and knows to be good."""
+KNOWN_TO_GATEWAY: Final = "KnownToGateway"
+"""A condition of a Machine; there only while its Mac cannot be given a key, or be asked for it."""
 
 
 def number_for(claim: HostClaim, had: int) -> int:

@@ -23,6 +23,7 @@ from paddock.hosts.controllers.context import ReconcileContext, condition
 from paddock.hosts.controllers.machine.bootstrap import BootstrapHost
 from paddock.hosts.mac_key import (
     KEY_USED,
+    KNOWN_TO_GATEWAY,
     AwaitUse,
     EndFormerKey,
     GiveKey,
@@ -41,7 +42,6 @@ __all__ = ["Keyed", "MacKeys"]
 Machine = ScalewayAppleSiliconMachine
 Host = ScalewayAppleSiliconHost
 _LEASES: Final = "kube-node-lease"
-_KNOWN: Final = "KnownToGateway"
 _ATTEMPTS: Final = 4
 _SOON: Final = 60.0
 
@@ -72,9 +72,9 @@ class MacKeys:
         if isinstance(outcome, str):
             return Keyed(await self._waits(machine, outcome), host, _SOON)
         host, step = outcome
-        if get_condition(machine.status.conditions, _KNOWN) is not None:
+        if get_condition(machine.status.conditions, KNOWN_TO_GATEWAY) is not None:
             machine = await self._context.again(machine)
-            conditions = without_condition(machine.status.conditions, _KNOWN)
+            conditions = without_condition(machine.status.conditions, KNOWN_TO_GATEWAY)
             machine = await self._context.save(machine, replace(machine.status, conditions=conditions))
         return Keyed(machine, host, _SOON if isinstance(step, AwaitUse) else None)
 
@@ -146,7 +146,7 @@ class MacKeys:
             f"its Mac has no key that the gateway knows, as far as is known; it is tried again in {_SOON:.0f} s: {why}"
         )
         context.say(machine, "Warning", "KeyNotGiven", message)
-        status = condition(machine.status, _KNOWN, False, "KeyNotGiven", message, now, severity="Warning")
+        status = condition(machine.status, KNOWN_TO_GATEWAY, False, "KeyNotGiven", message, now, severity="Warning")
         return await context.save(machine, status)
 
 
