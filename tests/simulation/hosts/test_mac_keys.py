@@ -28,6 +28,7 @@ from paddock.hosts.api import BOOTSTRAPPED, FINALIZER, HostClaim, MachineStatus
 from paddock.hosts.api import ScalewayAppleSiliconHost as Host
 from paddock.hosts.api import ScalewayAppleSiliconMachine as Machine
 from paddock.hosts.bootstrap.contract import KeyOffer
+from paddock.kube.builtin import Node
 from paddock.kube.conditions import get_condition, is_true
 from paddock.kube.objects import ObjectMeta
 from paddock.node.keys import Keys
@@ -448,6 +449,26 @@ async def _moved(world: World) -> None:
         until_here(world)
         await fleet.all_ready(1)
         assert len(fleet.macs.bootstraps) == 1
+        assert not fleet.wipes
+
+
+@simulated(seeds=1)
+async def test_a_machine_that_is_deleted_right_after_a_move_has_its_mac_introduced_first(world: World) -> None:
+    """Only that Mac can say who works there."""
+    async with speaking(world, settings={"expect_nodes": True, "inventory_interval": 60.0}) as (fleet, macs):
+        await fleet.machine("m-1")
+        await node_ready(fleet)
+        await _until_known(fleet, macs)
+        (before,) = await fleet.machines()
+        for process in fleet.operators:
+            process.crash()
+        await fleet.api.delete(Node, "m-1")
+        await fleet.force_delete("m-1")
+        marks = {BOOTSTRAPPED: before.metadata.annotations[BOOTSTRAPPED]}
+        meta = ObjectMeta(name="m-1", namespace="default", annotations=marks, finalizers=(FINALIZER,))
+        await fleet.api.create(msgspec.structs.replace(before, metadata=meta, status=MachineStatus()))
+        await fleet.api.delete(Machine, "m-1", "default")
+        await _until_known_by(fleet, macs, before.metadata.uid)
         assert not fleet.wipes
 
 
