@@ -6,9 +6,10 @@ marker, so that the mistake of handing that marker to sudo cannot be written dow
 """
 
 import hmac
+import secrets
 from typing import Final
 
-__all__ = ["SEALED", "Password", "Secret", "UnusablePasswordError"]
+__all__ = ["SEALED", "Password", "Secret", "UnusablePasswordError", "new_key"]
 
 SEALED: Final = "<sealed>"
 """What the cloud shows instead of a password in the answer of every mutating call."""
@@ -63,3 +64,8 @@ class Password(Secret):
     def usable(cls, text: str | None) -> "Password | None":
         """The password, or None where there is nothing usable yet."""
         return None if not text or text == SEALED else cls(text)
+
+
+def new_key() -> Secret:
+    """A key of 256 bits from the operating system; inject it, so that a simulation can draw its own."""
+    return Secret(secrets.token_urlsafe(32))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paddock.cli.exit_codes import judged
+from paddock.cli.exit_codes import FAILED, judged
 from paddock.cli.listeners import BindAddress, metrics_app
 from paddock.cli.long_running import when_told_to_stop
 from paddock.cli.output import say
@@ -112,6 +112,17 @@ def check(ctx: click.Context, image: str) -> None:
     Exits with 3 where something is wrong; each finding names its remedy.
     """
     sys.exit(asyncio.run(_check(ctx.obj, image)))
+
+
+@command.command("take-key")
+@click.option("--ask", is_flag=True, help="Take none: only say which keys this Mac holds.")
+@click.pass_context
+def take_key(ctx: click.Context, *, ask: bool) -> None:
+    """Take the key for the gateway that comes as `NUMBER KEY` on standard input, unless one with a higher number was taken.
+
+    Prints one line of JSON, without any key. It may run beside the agent, as the agent's user and with the agent's flags.
+    """
+    sys.exit(asyncio.run(_take_key(ctx.obj, ask=ask)))
 
 
 def _require(flags: dict[str, Any], ctx: click.Context) -> None:
@@ -294,3 +305,22 @@ async def _check(flags: dict[str, Any], image: str) -> int:
         say(f"{'wrong' if finding.problem else 'ok':6}{finding.what}: {finding.problem or finding.seen}")
         wrong += bool(finding.problem)
     return judged(needs_a_person=bool(wrong))
+
+
+async def _take_key(flags: dict[str, Any], *, ask: bool) -> int:
+    import msgspec
+
+    from paddock.node.mac_host import MacHost
+    from paddock.node.take_key import LONGEST, NoKeyError, held_keys, take_key
+
+    mac, data = MacHost(Path("/")), flags["data"]
+    try:
+        if ask:
+            answer = await held_keys(data, mac)
+        else:
+            answer = await take_key(data, sys.stdin.buffer.readline(LONGEST + 1), mac)
+    except (NoKeyError, OSError) as error:
+        say(f"paddock: {error}", err=True)
+        return FAILED
+    say(msgspec.json.encode(answer).decode())
+    return 0

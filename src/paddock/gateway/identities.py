@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeVar
 
 from paddock.base.clock import Clock
 from paddock.base.rate_limit import RateLimit, RateLimits
-from paddock.gateway.identity import MacIdentity, Presented, identify, presented
+from paddock.gateway.identity import MacIdentity, Presented, identify, presented, stands
 from paddock.gateway.refusals import Later, Refused
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.kube.errors import KubeError
@@ -119,6 +119,17 @@ class Identities:
             )
         except KubeError:
             return _AWAY
+
+    async def still(self, mac: MacIdentity) -> MacIdentity | None:
+        """What this Mac may do as the API server has it now; None where its key is over. Raises KubeError where nobody can say."""
+        namespace = next(
+            (host.metadata.namespace for host in self._of(mac) if host.metadata.name == mac.host), mac.namespace
+        )
+        host = await self._fresh.host(namespace, mac.host)
+        return stands(mac, await self._fresh.machine(mac.namespace, mac.name), host)
+
+    def _of(self, mac: MacIdentity) -> Sequence[ScalewayAppleSiliconHost]:
+        return self._hosts.reader.by_index(BY_CLAIM, f"{mac.namespace}/{mac.name}")
 
     def _current(self, shown: Presented, claimed: Sequence[ScalewayAppleSiliconHost]) -> bool:
         for cache in (self._machines, self._hosts):

@@ -1,17 +1,17 @@
 """Whose key a request shows, and what its holder may do. Pure; `paddock.gateway.identities` reads, and knows how often it may."""
 
-import hashlib
 import hmac
 import re
 from collections.abc import Iterable
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from paddock.clients.gateway.mac_key import DIGITS, hash_of
 from paddock.hosts.api import HostClaim, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.mac_key import DIGITS
 
-__all__ = ["MacIdentity", "Presented", "identify", "presented"]
+__all__ = ["MacIdentity", "Presented", "identify", "presented", "stands"]
 
 _SHOWN: Final = re.compile(
     r"[Bb]earer ([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)/([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?):([A-Za-z0-9_-]{40,128})"
@@ -39,6 +39,8 @@ class MacIdentity(Struct, frozen=True):
     key_digits: str
     rights: Literal["all", "ends"]
     leaving: bool = False
+    machine_id: str = ""
+    """The Mac's own id as it was read over SSH, empty where it never was."""
 
 
 def presented(authorization: str) -> Presented | None:
@@ -47,7 +49,7 @@ def presented(authorization: str) -> Presented | None:
     if found is None:
         return None
     namespace, name, key = found.groups()
-    return Presented(namespace, name, hashlib.sha256(key.encode()).hexdigest())
+    return Presented(namespace, name, hash_of(key))
 
 
 def identify(
@@ -75,8 +77,28 @@ def identify(
             key_digits=shown.key_hash[:DIGITS],
             rights="all" if here else "ends",
             leaving=machine is not None and here and machine.metadata.deletion_timestamp is not None,
+            machine_id=claim.machine_id,
         )
     return None
+
+
+def stands(
+    mac: MacIdentity, machine: ScalewayAppleSiliconMachine | None, host: ScalewayAppleSiliconHost | None
+) -> MacIdentity | None:
+    """What the holder of a key that was good may do now; None once its claim is over, or has ended the key."""
+    claim = host.spec.claim if host is not None else None
+    if claim is None or host is None or host.spec.release is not None or claim.machine_uid != mac.machine_uid:
+        return None
+    good = {
+        number
+        for kept, number in ((claim.key_hash, claim.key_number), (claim.next_key_hash, claim.next_key_number))
+        if kept
+    }
+    if mac.key_number not in good:
+        return None
+    here = machine is not None and machine.metadata.uid == claim.machine_uid
+    leaving = machine is not None and here and machine.metadata.deletion_timestamp is not None
+    return replace(mac, rights="all" if here else "ends", leaving=leaving, machine_id=claim.machine_id)
 
 
 def _number_of(key_hash: str, claim: HostClaim) -> int | None:

@@ -125,11 +125,15 @@ class MacLeases:
         whatever was written from a newer report has changed the version, or its report is on the Lease by then.
         """
         found = await read()
-        lease = await self._read(name)
-        if lease is None or parse(lease.metadata.annotations.get(REPORT, "")) != report:
+        if not await self.names(name, report):
             return False
         await write(found)
         return True
+
+    async def names(self, name: str, report: Heard) -> bool:
+        """Whether this is the report that was noted last, read afresh. Ask between taking a version and writing under it."""
+        lease = await self._read(name)
+        return lease is not None and parse(lease.metadata.annotations.get(REPORT, "")) == report
 
     async def _read(self, name: str) -> Lease | None:
         try:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from paddock.base.metrics import live_kills
+from paddock.base.secrets import Secret, new_key
 from paddock.clients.scaleway import Cloud
 from paddock.hosts.api import (
     MacFleet,
@@ -77,6 +78,7 @@ class HostOperator:
         settings: HostSettings,
         *,
         work: WorkLedger | None = None,
+        new_key: Callable[[], Secret] = new_key,
     ) -> None:
         clock, rng, metrics = manager.clock, manager.rng, manager.metrics
         self._settings = settings
@@ -109,6 +111,7 @@ class HostOperator:
             clock=clock,
             settings=settings,
             live_kills=live_kills(metrics.registry),
+            new_key=new_key,
             work=work,
         )
         self.inventory = Inventory(self.context, self.zones)

@@ -36,6 +36,8 @@ class HostSettings:
     manage_kubeconfig: bool = True
     node_identity: str = "Certificate"
     core_token_lifetime: timedelta = timedelta(days=7)
+    gateway: str = ""
+    """Where Macs find the gateway. Empty: there is none, and no Mac is given a key for it."""
 
     def __post_init__(self) -> None:
         if self.claim_name_prefix and not self.default_adopt_pool_prefix:

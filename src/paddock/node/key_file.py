@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,13 +10,14 @@ from typing import Final
 import msgspec
 
 from paddock.base.logs import get_logger
+from paddock.clients.gateway.mac_key import FORM
 from paddock.node.files import read_whole, write_whole
 from paddock.node.keys import Keys
 
 __all__ = ["KeyFile"]
 
 _LARGEST: Final = 4096
-_KEY: Final = re.compile(r"[A-Za-z0-9_-]{40,128}")
+_NAME: Final = "keys.json"
 
 log = get_logger("node keys")
 
@@ -33,6 +33,11 @@ class KeyFile:
         self._path = path
         self._former = path.with_name(f"{path.name}.former")
 
+    @classmethod
+    def of_agent(cls, data: Path) -> "KeyFile":
+        """That of the agent whose data folder this is."""
+        return cls(data / _NAME)
+
     def read(self) -> Keys:
         """The keys; none where there never were any, or nothing of them can be read: then the operator brings another."""
         found = self._decoded(self._path)
@@ -44,7 +49,7 @@ class KeyFile:
         """Take a key that came over SSH, if its number is higher; and what is held afterwards. Raises OSError."""
         with self._locked():
             held = self.read()
-            taken = held.offered(key, number) if _KEY.fullmatch(key) else None
+            taken = held.offered(key, number) if FORM.fullmatch(key) else None
             if taken is None:
                 return False, held
             self._write(taken)

@@ -78,13 +78,21 @@ class MacHost:
             return ""
         return "FileVault is on, so that this Mac waits for a password at its next start and is lost: `sudo fdesetup disable`"
 
+    async def machine_id(self) -> str:
+        """What no other Mac has, and a reinstall leaves. Raises OSError."""
+        if sys.platform != "darwin":
+            return await asyncio.to_thread(_linux_id)
+        found = _UUID.search(await self._must("ioreg", "-rd1", "-c", "IOPlatformExpertDevice"))
+        if found is None:
+            raise OSError("ioreg does not tell which Mac this is")
+        return found[1].decode()
+
     async def _mac(self) -> HostFacts:
-        platform_uuid = _UUID.search(await self._must("ioreg", "-rd1", "-c", "IOPlatformExpertDevice"))
         boot = _BOOT.search((await self._must("sysctl", "-n", "kern.boottime")).decode())
-        if platform_uuid is None or boot is None:
-            raise OSError("ioreg or sysctl does not tell who this Mac is")
+        if boot is None:
+            raise OSError("sysctl does not tell since when this Mac runs")
         return HostFacts(
-            machine_id=platform_uuid[1].decode(),
+            machine_id=await self.machine_id(),
             boot_id=(await self._must("sysctl", "-n", "kern.bootsessionuuid")).decode().strip(),
             booted_at=datetime.fromtimestamp(int(boot[1]), UTC),
             cpus=os.cpu_count() or 1,
@@ -96,12 +104,11 @@ class MacHost:
         )
 
     def _linux(self) -> HostFacts:
-        machine = Path("/etc/machine-id")
         # The kernel's own word: computed from the clock, a clock that is set would look like a reboot.
         lines = (line.split() for line in Path("/proc/stat").read_text().splitlines())
         booted = datetime.fromtimestamp(next(int(words[1]) for words in lines if words[0] == "btime"), UTC)
         return HostFacts(
-            machine_id=machine.read_text().strip() if machine.exists() else socket.gethostname(),
+            machine_id=_linux_id(),
             boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
             booted_at=booted,
             cpus=os.cpu_count() or 1,
@@ -127,6 +134,11 @@ class MacHost:
             return await run_program(command, seconds=_SECONDS)
         except ProgramTimeoutError as error:
             raise OSError(str(error)) from error
+
+
+def _linux_id() -> str:
+    machine = Path("/etc/machine-id")
+    return machine.read_text().strip() if machine.exists() else socket.gethostname()
 
 
 def has_session(ended: Ended) -> bool | None:

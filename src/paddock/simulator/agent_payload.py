@@ -18,9 +18,11 @@ __all__ = ["DISPATCH", "LABEL", "with_node_agent"]
 
 LABEL: Final = "dev.paddock.node-agent"
 _PROGRAM: Final = "/usr/local/bin/paddock-node-agent"
-_AGENT: Final = (
-    b"#!/bin/sh\n# Stands for the node agent's bundle: the simulation runs the agent's code itself.\nexec sleep 86400\n"
-)
+_AGENT: Final = b"""#!/bin/sh
+# Stands for the node agent's bundle: the simulation runs the agent's code itself.
+case " $* " in *" take-key "*) exec paddock-take-key "$@" ;; esac
+exec sleep 86400
+"""
 DISPATCH: Final = "http://dispatch.paddock.internal"
 """A name that stays while ports change from start to start; the world knows where it leads."""
 

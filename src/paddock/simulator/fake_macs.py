@@ -1,12 +1,15 @@
 """Fake Macs: a bootstrap without SSH that is as strict as the real one about passwords, host keys and dark hosts."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from paddock.base.clock import Clock
+from paddock.clients.gateway.mac_key import KeyAnswer, digits_of
 from paddock.clients.scaleway import Credentials
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, ReportStep
+from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, KeyOffer, ReportStep
 from paddock.hosts.bootstrap.errors import FailureKind
+from paddock.node.keys import Keys
 from paddock.simulator.cloud import SimulatedCloud
 from paddock.simulator.cloud.state import Host as CloudHost
 
@@ -55,6 +58,14 @@ class FakeMacs:
     """Hosts that were asked over SSH to reboot, and did."""
     kicks: list[str] = field(default_factory=list)
     """Hosts whose user was logged in anew."""
+    keys: dict[tuple[str, int], Keys] = field(default_factory=dict)
+    """The keys for the gateway that lie on the disk of a host's install of that number."""
+    keys_given: list[str] = field(default_factory=list)
+    """Every key that reached a Mac, taken or not."""
+    on_key: list[Callable[[str, KeyOffer | None], Awaitable[None]]] = field(default_factory=list)
+    """Called before a key arrives at that host; what it raises is a connection that broke before."""
+    lost_key_answers: int = 0
+    """The answers of so many Macs that take a key are lost."""
     forgiven: list[str] = field(default_factory=list)
     """Hosts whose failed dials were forgotten, because they were rebooted or reinstalled."""
 
@@ -83,10 +94,8 @@ class FakeBootstrap:
         return False
 
     async def host_key(self, host: Host) -> str | None:
-        if self._cloud is None:
-            return _host_key(host.spec.server_id, 1)
-        mac = self._cloud.state.hosts.get(host.spec.server_id)
-        return _host_key(host.spec.server_id, mac.install) if mac is not None and mac.powered else None
+        install = self._install(host.spec.server_id)
+        return None if install is None else _host_key(host.spec.server_id, install)
 
     def desired_hash(self, machine: Machine) -> str:  # noqa: ARG002 - one configuration for all
         return self._macs.config
@@ -121,6 +130,51 @@ class FakeBootstrap:
             self._macs.soft_reboots.append(host.spec.server_id)
             self._cloud.restart(host.spec.server_id)
         return outcome
+
+    async def give_key(
+        self,
+        machine: Machine,
+        host: Host,
+        credentials: Credentials,
+        progress: ReportStep,
+        *,
+        offer: KeyOffer | None,
+    ) -> KeyAnswer | BootstrapFailed:
+        del machine, credentials  # the fleet's key opens a host that is bootstrapped
+        macs, server_id = self._macs, host.spec.server_id
+        install = self._install(server_id)
+        await progress("reach ssh")
+        if server_id in macs.silent:
+            await self._clock.sleep(macs.patience)
+            return BootstrapFailed("reach ssh", "nothing answers", "")
+        if install is None or server_id in macs.shut_out or server_id in macs.broken:
+            return BootstrapFailed("reach ssh", "the connection was refused", "", FailureKind.REFUSED)
+        if host.status.host_key != _host_key(server_id, install):
+            macs.changed_keys.append(server_id)
+            return BootstrapFailed("reach ssh", "the host key is not the one that was pinned", "")
+        await self._clock.sleep(1.0)
+        for arriving in macs.on_key:
+            await arriving(server_id, offer)
+        if self._install(server_id) != install:
+            return BootstrapFailed("gateway-key", "the connection broke", "")
+        held = macs.keys.get((server_id, install), Keys())
+        taken = None
+        if offer is not None:
+            macs.keys_given.append(offer.key.reveal())
+            taken = held.offered(offer.key.reveal(), offer.number)
+        macs.keys[server_id, install] = held = taken or held
+        if taken is not None and macs.lost_key_answers:
+            macs.lost_key_answers -= 1
+            return BootstrapFailed("gateway-key", "the connection broke", "")
+        await self._clock.sleep(1.0)
+        return KeyAnswer(taken is not None, held.number, digits_of(held.proven), f"machine-of-{server_id}")
+
+    def _install(self, server_id: str) -> int | None:
+        """Which install is on the disk; None for a host that is dark."""
+        if self._cloud is None:
+            return 1
+        mac = self._cloud.state.hosts.get(server_id)
+        return mac.install if mac is not None and mac.powered else None
 
     def forgive(self, host: Host) -> None:
         self._macs.forgiven.append(host.spec.server_id)

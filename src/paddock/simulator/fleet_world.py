@@ -222,6 +222,7 @@ class FleetWorld:
                 bootstrap,
                 self.settings,
                 work=self.work,
+                new_key=lambda: Secret(f"{rng.getrandbits(256):064x}"),
             )
             await manager.run()
 

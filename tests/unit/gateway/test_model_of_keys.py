@@ -18,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 from paddock.hosts.api import HostClaim
-from paddock.hosts.mac_key import DIGITS, Taken, claim_after, ended, number_for, promoted
+from paddock.hosts.mac_key import DIGITS, KeyAnswer, claim_after, ended, number_for, promoted
 from paddock.node.keys import Keys
 
 CLAIM = HostClaim(machine_namespace="default", machine_name="m", machine_uid="uid", epoch=1)
@@ -40,7 +40,7 @@ class Pass(NamedTuple):
     install: int
     key: str = ""
     number: int = 0
-    taken: Taken | None = None
+    taken: KeyAnswer | None = None
     stale: bool = False
 
 
@@ -125,7 +125,7 @@ def begins(state: State, rules: Rules) -> Iterator[tuple[str, State]]:
             after = write(after, claim)
         yield said, after._replace(passes=(*after.passes, Pass("send", claim, state.install, key, number)))
     if promoted(state.claim, state.noted) is not None:
-        taken = Taken(took=True, number=0, proven=state.noted)
+        taken = KeyAnswer(took=True, number=0, proven=state.noted)
         yield (
             "a leader reads the Lease",
             state._replace(passes=(*state.passes, Pass("promote", state.claim, state.install, taken=taken))),
@@ -141,7 +141,7 @@ def goes_on(state: State, one: Pass, rules: Rules) -> Iterator[tuple[str, State]
             return  # the Mac has a newer one: this pass begins anew
         if not rules.mac_keeps_proven:
             offered = Keys(offered.number, offered.newest, "")
-        taken = Taken(took=True, number=offered.number, proven=hash_of(state.mac.proven)[:DIGITS])
+        taken = KeyAnswer(took=True, number=offered.number, proven=hash_of(state.mac.proven)[:DIGITS])
         state = state._replace(mac=offered)
         if rules.hash_first:
             yield f"the Mac gets key {one.key}", state._replace(complete=one.key)

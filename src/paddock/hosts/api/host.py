@@ -41,6 +41,10 @@ class HostClaim(Struct, frozen=True, kw_only=True):
         ""
     )
     next_key_number: int = 0
+    machine_id: Annotated[
+        str,
+        Meta(description="The Mac's own id, read over SSH when it was given its key: no other Mac may use that key."),
+    ] = field(default="", name="machineID")
 
 
 class HostRelease(Struct, frozen=True):

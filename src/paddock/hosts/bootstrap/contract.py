@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from paddock.base.secrets import Secret
+from paddock.clients.gateway.mac_key import KeyAnswer
 from paddock.clients.scaleway import Credentials
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 
-__all__ = ["BootstrapFailed", "Bootstrapped", "Bootstrapper", "ReportStep", "Run"]
+__all__ = ["BootstrapFailed", "Bootstrapped", "Bootstrapper", "KeyOffer", "ReportStep", "Run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,14 @@ class BootstrapFailed:
     host_key: str = ""
     reason: str = "BootstrapFailed"
     blames_host: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOffer:
+    """A key for the gateway, on its way to a Mac, and its number."""
+
+    number: int
+    key: Secret
 
 
 class ReportStep(Protocol):
@@ -91,6 +101,20 @@ class Bootstrapper(Protocol):
     @property
     def soft_reboot(self) -> Run:
         """Ask the Mac itself to reboot; it ends what runs there."""
+        ...
+
+    async def give_key(
+        self,
+        machine: ScalewayAppleSiliconMachine,
+        host: ScalewayAppleSiliconHost,
+        credentials: Credentials,
+        progress: ReportStep,
+        *,
+        offer: KeyOffer | None,
+    ) -> KeyAnswer | BootstrapFailed:
+        """Give the Mac a key for the gateway, or without an `offer` ask which it holds: safe on a live host. Only a host whose SSH
+        key is pinned is given one. Where it failed, the Mac may have taken it all the same.
+        """
         ...
 
     def forgive(self, host: ScalewayAppleSiliconHost) -> None:

@@ -13,18 +13,19 @@ from typing import Final
 from paddock.base.clock import Clock
 from paddock.base.names import FLEET_LABEL
 from paddock.base.secrets import Secret
+from paddock.clients.gateway.mac_key import KeyAnswer
 from paddock.clients.scaleway import Cloud, Credentials, ScalewayError
 from paddock.clients.ssh import BudgetedSsh, DialBudget, Ssh, SshError
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap.config_hash import config_hash
-from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, ReportStep
+from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, KeyOffer, ReportStep
 from paddock.hosts.bootstrap.errors import PlanError
 from paddock.hosts.bootstrap.fleet_key import FleetKeys
 from paddock.hosts.bootstrap.identity import NodeIdentity
 from paddock.hosts.bootstrap.node_access import NodeAccess
-from paddock.hosts.bootstrap.outcome import Failed, Outcome, ProgressCallback, StepProgress
+from paddock.hosts.bootstrap.outcome import Failed, Outcome, ProgressCallback, Ready, StepProgress
 from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
-from paddock.hosts.bootstrap.run import Bootstrap
+from paddock.hosts.bootstrap.run import REACH, Bootstrap
 from paddock.hosts.bootstrap.sequencing import Sequencing
 from paddock.kube.builtin import Node
 from paddock.kube.client import Client
@@ -130,6 +131,31 @@ class FleetBootstrapper:
         self, machine: Machine, host: Host, credentials: Credentials, progress: ReportStep
     ) -> Bootstrapped | BootstrapFailed:
         return await self._perform(self._bootstrap.soft_reboot, machine, host, credentials, progress)
+
+    async def give_key(
+        self,
+        machine: Machine,
+        host: Host,
+        credentials: Credentials,
+        progress: ReportStep,
+        *,
+        offer: KeyOffer | None,
+    ) -> KeyAnswer | BootstrapFailed:
+        if not host.status.host_key:
+            return BootstrapFailed(
+                REACH, "its SSH host key is not pinned, so that whoever answers may be another", blames_host=False
+            )
+        answers: list[KeyAnswer] = []
+
+        async def give(per_host: PerHost, fleet: FleetConfig, told: ProgressCallback) -> Outcome:
+            answer = await self._bootstrap.give_key(per_host, fleet, offer, told)
+            if isinstance(answer, Failed):
+                return answer
+            answers.append(answer)
+            return Ready(host_key=host.status.host_key, config_hash="")
+
+        outcome = await self._perform(give, machine, host, credentials, progress)
+        return outcome if isinstance(outcome, BootstrapFailed) else answers[0]
 
     async def identity_due(self, machine: Machine) -> bool:
         """Whether the node's identity must be renewed on its host from here before it ends."""

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
+from paddock.clients.gateway.mac_key import KeyAnswer
 from paddock.clients.ssh import (
     AuthRefused,
     ConnectionLost,
@@ -26,11 +27,13 @@ from paddock.clients.ssh import (
     Unreachable,
 )
 from paddock.hosts.bootstrap.config_hash import config_hash
+from paddock.hosts.bootstrap.contract import KeyOffer
 from paddock.hosts.bootstrap.errors import FailureKind, StepFailedError
 from paddock.hosts.bootstrap.outcome import Failed, Outcome, ProgressCallback, Ready, StepProgress, silent
 from paddock.hosts.bootstrap.payload_source import PayloadFiles
 from paddock.hosts.bootstrap.plan import FleetConfig, PerHost
 from paddock.hosts.bootstrap.steps import all_steps, live_steps
+from paddock.hosts.bootstrap.steps.gateway_key import take_key
 from paddock.hosts.bootstrap.steps.payloads import restart_job
 from paddock.hosts.bootstrap.steps.step import Skipped, Step, StepResult, StepShell
 
@@ -129,6 +132,22 @@ class Bootstrap:
             return await shell.run("kick_session", host.username)
 
         return await self._perform(host, fleet, [("kick-session", 90.0, kick)], progress, reach_for=0.0)
+
+    async def give_key(
+        self, host: PerHost, fleet: FleetConfig, offer: KeyOffer | None, progress: ProgressCallback = silent
+    ) -> KeyAnswer | Failed:
+        """Give the Mac a key for the gateway, or ask which it holds; safe under its machines, beside its agent.
+
+        An answer that is lost says nothing: the Mac may have taken the key.
+        """
+        answers: list[KeyAnswer] = []
+
+        async def give(shell: StepShell) -> StepResult:
+            answers.append(await take_key(shell, host, fleet, offer))
+            return StepResult()
+
+        outcome = await self._perform(host, fleet, [("gateway-key", 60.0, give)], progress, reach_for=0.0)
+        return outcome if isinstance(outcome, Failed) else answers[0]
 
     async def only(
         self, host: PerHost, fleet: FleetConfig, steps: Sequence[Step], progress: ProgressCallback = silent

@@ -1,14 +1,16 @@
 """What every stage of a machine's life works with, and how it writes down what it did."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from msgspec.structs import replace
 from prometheus_client import Counter
 
 from paddock.base.clock import Clock, rfc3339
+from paddock.base.secrets import Secret, new_key
 from paddock.base.tasks import end as end_task
 from paddock.clients.scaleway import (
     Cloud,
@@ -23,19 +25,21 @@ from paddock.clients.scaleway import (
 )
 from paddock.hosts.api import (
     BOOTSTRAPPED,
+    HostClaim,
     MachineStatus,
     Reinstall,
     ScalewayAppleSiliconHost,
     ScalewayAppleSiliconMachine,
     ScalewayAppleSiliconRemediation,
 )
-from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, Bootstrapper, ReportStep, Run
+from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapper, ReportStep
 from paddock.hosts.bootstrap.credentials import HostLogins
 from paddock.hosts.breaker import Halt, fleet_halt, same_fleet
 from paddock.hosts.cluster_api import BLOCK_MOVE, BLOCK_MOVE_IS_OURS, lost_in_a_move, machine_owner
 from paddock.hosts.controllers.catalogue import Catalogue
 from paddock.hosts.disruption import WorkLedger
 from paddock.hosts.fenced_cloud import FencedCloud
+from paddock.hosts.mac_key import ended
 from paddock.hosts.settings import HostSettings
 from paddock.kube.client import Client
 from paddock.kube.conditions import set_condition
@@ -51,8 +55,10 @@ __all__ = [
     "ReconcileContext",
     "condition",
     "ready",
+    "without_key",
 ]
 
+T = TypeVar("T")
 EventType = Literal["Normal", "Warning"]
 _LOOK_EVERY = 2.0
 
@@ -79,6 +85,8 @@ class ReconcileContext:
     clock: Clock
     settings: HostSettings
     live_kills: Counter
+    new_key: Callable[[], Secret] = new_key
+    """Draws a Mac's key for the gateway."""
     work: WorkLedger | None = None
     zone_problems: dict[str, str] = field(default_factory=dict)
     """Zone → why its last list proves nothing; the inventory writes it, for people."""
@@ -113,14 +121,22 @@ class ReconcileContext:
         self, machine: ScalewayAppleSiliconMachine, host: ScalewayAppleSiliconHost, epoch: int
     ) -> None:
         """Say on the Host whose it is; ConflictError when anything about it changed since it was judged."""
-        claim = {
-            "machineNamespace": machine.metadata.namespace,
-            "machineName": machine.metadata.name,
-            "machineUID": machine.metadata.uid,
-            "epoch": epoch,
-            "since": rfc3339(self.clock.now()),
-        }
-        await self.patch_host(host, {"claim": claim, "epoch": epoch})
+        meta, before = machine.metadata, host.spec.claim
+        claim = HostClaim(
+            machine_namespace=meta.namespace,
+            machine_name=meta.name,
+            machine_uid=meta.uid,
+            epoch=epoch,
+            since=self.clock.now().replace(microsecond=0),
+            # No key of the claim before is good for this one; the number stays, for the disk may be the same.
+            key_number=ended(before).key_number if before is not None else 0,
+        )
+        await self.patch_host(host, {"claim": merge_difference(before, claim), "epoch": epoch})
+
+    async def end_key(self, host: ScalewayAppleSiliconHost) -> ScalewayAppleSiliconHost:
+        """No key counts any more for this Mac, whose disk is gone; ConflictError when anything about the Host changed since."""
+        change = without_key(host)
+        return await self.patch_host(host, change) if change else host
 
     async def free_host(self, host: ScalewayAppleSiliconHost) -> None:
         """Make a Host nobody's: claimable when nothing that was sent before can arrive any more.
@@ -211,14 +227,17 @@ class ReconcileContext:
 
     async def on_host(
         self,
-        run: Run,
+        run: Callable[
+            [ScalewayAppleSiliconMachine, ScalewayAppleSiliconHost, Credentials, ReportStep],
+            Awaitable[T | BootstrapFailed],
+        ],
         machine: ScalewayAppleSiliconMachine,
         host: ScalewayAppleSiliconHost,
         credentials: Credentials,
         progress: ReportStep,
         *,
         although_deleted: bool = False,
-    ) -> Bootstrapped | BootstrapFailed:
+    ) -> T | BootstrapFailed:
         """Work on a Mac, which may take minutes when it does not answer: beside the workers, so that it holds up nobody.
 
         A machine that is deleted meanwhile is not kept waiting: the work is cut off, as it is when this process dies, and
@@ -253,6 +272,13 @@ class ReconcileContext:
         if now is None or now.metadata.uid != meta.uid:
             raise GoneError(f"machine {meta.name} is gone")
         return now
+
+
+def without_key(host: ScalewayAppleSiliconHost) -> dict[str, Any]:
+    """The change of a Host's spec that ends its claim's keys; empty where there are none."""
+    claim = host.spec.claim
+    change = merge_difference(claim, ended(claim)) if claim is not None else {}
+    return {"claim": change} if change else {}
 
 
 def condition(

@@ -16,7 +16,7 @@ from paddock.clients.scaleway import (
     ScalewayError,
 )
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.hosts.controllers.context import ReconcileContext
+from paddock.hosts.controllers.context import ReconcileContext, without_key
 from paddock.hosts.fenced_cloud import LeaseTooShortError
 from paddock.hosts.first_contact import WINDOW
 from paddock.hosts.names import Rename
@@ -103,7 +103,7 @@ class HostReconciler:
                 context.recorder.record(host, "Normal", "Releasing", "the wipe of the disk was asked for")
             case MarkStarted():
                 await self._remove_node(host)  # before the write: died in between, it is seen and removed again
-                await context.patch_host(host, {"release": {"wipe": "started"}})
+                await context.patch_host(host, {"release": {"wipe": "started"}} | without_key(host))
                 await self._tell(host, "Wiping", "the disk is being wiped; the host is free again when that is done")
             case Finish():
                 await self._remove_node(host)

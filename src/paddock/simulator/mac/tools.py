@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from paddock.simulator.mac import accounts, files, machine, network_tools, preferences, processes, volumes
+from paddock.simulator.mac import accounts, agent_tools, files, machine, network_tools, preferences, processes, volumes
 from paddock.simulator.mac.interface import Tool
 from paddock.simulator.mac.launchctl import launchctl
 from paddock.simulator.mac.pfctl import pfctl
@@ -52,6 +52,7 @@ TOOLS: Mapping[str, Tool] = {
     "ipconfig": network_tools.ipconfig,
     "nc": network_tools.nc,
     "route": network_tools.route,
+    "paddock-take-key": agent_tools.paddock_take_key,
     # Nothing that we look at depends on these; they are there so that a script may call them.
     **dict.fromkeys(
         ("chflags", "csrutil", "dscacheutil", "mdutil", "security", "spctl", "systemsetup", "xattr"), machine.nothing

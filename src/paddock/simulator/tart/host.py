@@ -5,6 +5,7 @@ from datetime import datetime
 
 from paddock.base.clock import Clock
 from paddock.node.host import Disk, HostFacts
+from paddock.simulator.mac.agent_tools import machine_id_of
 
 __all__ = ["SimulatedHost"]
 
@@ -14,7 +15,7 @@ class SimulatedHost:
 
     def __init__(self, name: str, clock: Clock, *, address: str = "", boots: int = 1) -> None:
         self._clock = clock
-        self.machine_id = f"machine-of-{name}"
+        self.machine_id = machine_id_of(name)
         self.boots = boots
         self.booted_at: datetime = clock.now()
         self.disk_free = 300 * 10**9

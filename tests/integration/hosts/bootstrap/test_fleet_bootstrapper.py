@@ -16,7 +16,7 @@ from paddock.clients.scaleway import ScalewayClient
 from paddock.clients.ssh import Unreachable
 from paddock.hosts.api import HostSpec, HostStatus, MachineSpec, ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
 from paddock.hosts.bootstrap import Bootstrap, Sequencing
-from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, Bootstrapper
+from paddock.hosts.bootstrap.contract import BootstrapFailed, Bootstrapped, Bootstrapper, KeyOffer
 from paddock.hosts.bootstrap.fleet_bootstrapper import BootstrapContext, FleetBootstrapper, fleet_of
 from paddock.hosts.bootstrap.identity import ApiEndpoint
 from paddock.hosts.bootstrap.node_access import NodeAccess
@@ -122,6 +122,16 @@ async def test_what_is_missing_in_the_cluster_is_not_the_hosts_fault(world: Worl
     assert "runners-ssh" in problem
     outcome = await world.bootstrapper.bootstrap(MACHINE, host, world.credentials, world.progress)
     assert isinstance(outcome, BootstrapFailed)
+    assert not outcome.blames_host
+    assert world.steps == []
+
+
+async def test_a_host_whose_ssh_key_is_not_pinned_is_given_no_key_for_the_gateway(world: World):
+    host = await world.host()
+    offer = KeyOffer(1, Secret("k" * 43))
+    outcome = await world.bootstrapper.give_key(MACHINE, host, world.credentials, world.progress, offer=offer)
+    assert isinstance(outcome, BootstrapFailed)
+    assert "not pinned" in outcome.message
     assert not outcome.blames_host
     assert world.steps == []
 

@@ -23,6 +23,7 @@ from paddock.hosts.controllers.context import GoneError, ReconcileContext, condi
 from paddock.hosts.controllers.machine.bootstrap import BootstrapHost
 from paddock.hosts.controllers.machine.claim import ClaimHost
 from paddock.hosts.controllers.machine.delete import DeleteMachine
+from paddock.hosts.controllers.machine.keys import MacKeys
 from paddock.hosts.controllers.machine.maintain import MaintainHost
 from paddock.hosts.controllers.machine.reinstall import ReinstallHost
 from paddock.hosts.controllers.machine.verify import VerifyHost
@@ -52,6 +53,7 @@ class MachineReconciler:
         self._keep = VerifyHost(context)
         self._prepare = BootstrapHost(context)
         self._reinstall = ReinstallHost(context, self._prepare)
+        self._keys = MacKeys(context, self._prepare)
         self._maintain = MaintainHost(context, self._prepare)
         self._end = DeleteMachine(context)
 
@@ -141,7 +143,10 @@ class MachineReconciler:
         prepared = await self._prepare.run(machine, host)
         if isinstance(prepared, RequeueAfter):
             return prepared
-        return await self._maintain.run(prepared, host)
+        # A Mac is silent, too, when no claim knows its key: it is asked before any tier, and given another one.
+        keyed = await self._keys.run(prepared, host, silent=prepared.status.remediation is not None)
+        rest = await self._maintain.run(keyed.machine, keyed.host)
+        return rest if keyed.again is None else RequeueAfter(min(rest.seconds, keyed.again))
 
     async def _restore(self, machine: Machine, server: str) -> Machine:
         """Take up again the host that the spec names: clusterctl move and restores bring a machine without its status.
@@ -208,6 +213,8 @@ class MachineReconciler:
         machine, host = kept
         if (config := bootstrapped_before(machine, host.spec.server_id)) is not None:
             machine = await self._prepare.restored(machine, host, config)
+        keyed = await self._keys.run(machine, host, deleting=True)
+        machine, host = keyed.machine, keyed.host
         said = get_condition(machine.status.conditions, "Bootstrapped")
         if said is not None and said.reason == RESTORED:
             await self._maintain.introduce(machine, host, deleting=True)

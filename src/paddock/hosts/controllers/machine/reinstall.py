@@ -143,11 +143,17 @@ class ReinstallHost:
         return trouble_of(node, host, known, now, missing=expected, asked=asked)
 
     async def _began(self, machine: Machine, host: Host, work: Reinstall) -> RequeueAfter:
-        """The old disk is gone: its certificates are refused from now on, and its Node, which could only lie, goes.
+        """The old disk is gone: its key and its certificates are refused from now on, and its Node, which could only lie, goes.
 
-        Died in between: the cloud is seen installing again, and all of this is repeated.
+        Died in between: the cloud is seen installing again, and all of this is repeated. The key ends here and not when the
+        cloud is asked: where it refuses, the Mac that is still there is the only one that can say that nobody works on it.
         """
         context, now = self._context, self._context.clock.now()
+        fresh = await context.fresh_host(host.metadata.name)
+        if fresh is not None and fresh.spec.claim is not None:
+            if fresh.spec.claim.machine_uid != machine.metadata.uid:
+                return RequeueAfter(_AT_ONCE)
+            await context.end_key(fresh)
         machine = await context.patch(machine, {"metadata": {"annotations": {IDENTITY_SINCE: rfc3339(now)}}})
         await context.bootstrapper.forget(machine)
         node = await context.fresh.get(Node, machine.metadata.name)
@@ -168,6 +174,8 @@ class ReinstallHost:
         fresh = await context.fresh_host(host.metadata.name)
         if fresh is None:
             return RequeueAfter(_AT_ONCE)
+        # A stalled leader may have written a key of the old disk since; whatever it writes from here on conflicts.
+        fresh = await context.end_key(fresh)
         evidence = f"the reinstall in place that was asked for at {utc(work.asked_at or now)} ended"
         begun = {"openedAt": rfc3339(now), "until": rfc3339(now + WINDOW), "evidence": evidence, "seenAt": None}
         await context.client.merge_patch(

@@ -14,6 +14,7 @@ from paddock.hosts.api import (
     ScalewayAppleSiliconMachine,
 )
 from paddock.hosts.controllers.context import ReconcileContext, condition, ready
+from paddock.hosts.mac_key import KNOWN_TO_GATEWAY
 from paddock.hosts.names import Rename
 from paddock.hosts.verify import (
     KeepBinding,
@@ -26,6 +27,7 @@ from paddock.hosts.verify import (
     provider_id,
     verification,
 )
+from paddock.kube.conditions import without_condition
 from paddock.kube.controller import RequeueAfter
 
 __all__ = ["VerifyHost", "forget_host", "hostless"]
@@ -59,6 +61,7 @@ def hostless(machine: Machine, reason: str, message: str, now: datetime) -> Mach
         reinstall=None,
         reinstalled_at=None,
         phase="Pending",
+        conditions=without_condition(machine.status.conditions, KNOWN_TO_GATEWAY),
     )
     status = condition(status, "Provisioned", False, reason, message, now, severity="Warning")
     status = condition(status, "Bootstrapped", False, reason, message, now, severity="Warning")

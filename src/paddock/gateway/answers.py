@@ -1,0 +1,113 @@
+"""What a Mac is answered: the Pods that are bound to it as they should be, and of others that it named what is known."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal, Protocol
+
+from paddock.base.clock import Clock
+from paddock.base.logs import get_logger
+from paddock.base.rate_limit import RateLimits
+from paddock.clients.gateway.messages import Absent, Answer, PodReport, PodState, WantedPod
+from paddock.gateway.bounds import Accepted
+from paddock.kube.builtin import Pod
+from paddock.kube.errors import KubeError
+from paddock.kube.reader import FreshReader
+from paddock.node.pod_shape import pod_shape
+
+__all__ = ["Answers", "BoundPods", "Work"]
+
+log = get_logger("gateway")
+_TIMEOUT: Final = 5.0
+_OVER: Final = frozenset({PodState.ENDED, PodState.CLEARED, PodState.REFUSED})
+
+
+class Work(Protocol):
+    """The ledger's word on who works."""
+
+    async def of(self, uids: Sequence[str]) -> Mapping[str, Literal["running", "none"]]:
+        """Of these Pods, whether one has a claim or a job that runs on it. A uid that is missing, or an error, is not known."""
+        ...
+
+
+class BoundPods(Protocol):
+    """The Pods that are bound to a Node, as the watch shows them."""
+
+    def of(self, node: str) -> Sequence[Pod]: ...
+
+    def current(self) -> bool:
+        """Whether the watch follows: what it does not show a moment ago was not there."""
+        ...
+
+
+class Answers:
+    """`authorities` are those in force, as PEM. `cluster` is the uid of this cluster."""
+
+    def __init__(
+        self,
+        pods: BoundPods,
+        fresh: FreshReader,
+        work: Work,
+        clock: Clock,
+        *,
+        cluster: str,
+        authorities: Callable[[], tuple[str, ...]],
+    ) -> None:
+        self._pods = pods
+        self._fresh = fresh
+        self._work = work
+        self._clock = clock
+        self._cluster = cluster
+        self._authorities = authorities
+        self._reads = RateLimits(1.0, 16, clock)
+
+    def wanted(self, node: str) -> tuple[WantedPod, ...]:
+        return tuple(pod_shape(pod) for pod in sorted(self._pods.of(node), key=lambda pod: pod.metadata.uid))
+
+    async def of(self, node: str, accepted: Accepted) -> Answer:
+        wanted, complete = self.wanted(node), self._pods.current()
+        named = {each.uid for each in wanted}
+        missing = {uid: pod for uid, pod in accepted.pods.items() if uid not in named}
+        return Answer(
+            now=self._clock.now(),
+            cluster=self._cluster,
+            authorities=self._authorities(),
+            complete=complete,
+            pods=wanted,
+            absent=await self._absent(node, missing),
+        )
+
+    async def _absent(self, node: str, missing: Mapping[str, PodReport]) -> dict[str, Absent]:
+        """`gone` for what a fresh read does not show. Of a VM that was handed a job nobody says so while the ledger knows of its job,
+        or cannot be asked: its Pod may have been deleted by force, and the job runs.
+        """
+        found: dict[str, Absent] = {}
+        for uid, pod in missing.items():
+            found[uid] = "gone" if self._reads.take(node) and await self._is_gone(uid, pod) else "unknown"
+        handed = [uid for uid, answer in found.items() if answer == "gone" and _may_work(missing[uid])]
+        if handed:
+            working = await self._working(handed)
+            found |= dict.fromkeys([uid for uid in handed if working.get(uid) != "none"], "unknown")
+        return found
+
+    async def _is_gone(self, uid: str, pod: PodReport) -> bool:
+        if not pod.namespace or not pod.name:
+            return False  # an entry that nobody can read: whose it is is not known
+        try:
+            there = await self._fresh.get(Pod, pod.name, pod.namespace, timeout=_TIMEOUT)
+        except KubeError as error:
+            log.info("whether a Pod is gone cannot be told", uid=uid, why=str(error))
+            return False
+        return there is None or there.metadata.uid != uid
+
+    async def _working(self, uids: Sequence[str]) -> Mapping[str, str]:
+        try:
+            return await self._work.of(uids)
+        except Exception as error:  # noqa: BLE001 - whatever keeps the ledger from answering, nothing is known then
+            log.info("whether a job runs cannot be told", why=type(error).__name__)
+            return {}
+
+
+def _may_work(pod: PodReport) -> bool:
+    """Whether its VM may have a job: by the Mac's own word of the hand-over, or because nobody can read its entry."""
+    return pod.state not in _OVER and (
+        pod.handed_at is not None or pod.state in (PodState.HANDED, PodState.UNREADABLE, PodState.OTHER)
+    )
