@@ -1,7 +1,10 @@
 """What a Mac is answered: the Pods that are bound to it as they should be, and of others that it named what is known."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, Protocol
+
+import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
@@ -13,7 +16,7 @@ from paddock.kube.errors import KubeError
 from paddock.kube.reader import FreshReader
 from paddock.node.pod_shape import pod_shape
 
-__all__ = ["Answers", "BoundPods", "Work"]
+__all__ = ["Answers", "BoundPods", "Work", "version_of"]
 
 log = get_logger("gateway")
 _TIMEOUT: Final = 5.0
@@ -71,6 +74,7 @@ class Answers:
             cluster=self._cluster,
             authorities=self._authorities(),
             complete=complete,
+            version=version_of(wanted),
             pods=wanted,
             absent=await self._absent(node, missing),
         )
@@ -104,6 +108,11 @@ class Answers:
         except Exception as error:  # noqa: BLE001 - whatever keeps the ledger from answering, nothing is known then
             log.info("whether a job runs cannot be told", why=type(error).__name__)
             return {}
+
+
+def version_of(wanted: Sequence[WantedPod]) -> str:
+    """Names the Pods as they should be: every replica gives the same for the same."""
+    return hashlib.sha256(msgspec.json.encode(wanted)).hexdigest()[:16]
 
 
 def _may_work(pod: PodReport) -> bool:

@@ -19,7 +19,7 @@ from paddock.base.names import POOL_LABEL
 from paddock.base.rate_limit import RateLimits
 from paddock.base.supervise import keep_running
 from paddock.clients.gateway.messages import Answer
-from paddock.gateway.answers import Answers, Work
+from paddock.gateway.answers import Answers, Work, version_of
 from paddock.gateway.bounds import Accepted, Ceiling, accept
 from paddock.gateway.identities import BY_CLAIM, SILENT_AFTER, Identities, KubeHosts, of_claim
 from paddock.gateway.identity import MacIdentity
@@ -188,9 +188,8 @@ class Gateway:
             self._macs.put(Reported(mac, machine, accepted, order))
             self._queue.add(node)
             await self._pass_on(node, accepted, bound)
-        first = self._answers.wanted(node)
         if hold > 0 and self._answers_follow():
-            await self._changes.until(node, lambda: self._answers.wanted(node) != first, hold, left)
+            await self._changes.until(node, lambda: version_of(self._answers.wanted(node)) != report.seen, hold, left)
         return await self._answers.of(node, accepted)
 
     async def job(
