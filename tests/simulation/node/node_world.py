@@ -7,24 +7,28 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 from urllib.parse import parse_qsl
 
 import httpx2
+from simulation.node.gateway_side import GatewaySide
 
 from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
-from paddock.kube.builtin import Lease, Node, Pod, ServiceAccount
+from paddock.hosts.api import KINDS
+from paddock.kube.builtin import Lease, Namespace, Node, Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.config import Config
+from paddock.kube.crd import crd_of
 from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.errors import NotFoundError
 from paddock.kube.objects import ObjectMeta
 from paddock.node.agent import Agent
 from paddock.node.agent import World as AgentWorld
 from paddock.node.kube_link import KubernetesLink
+from paddock.node.link import MacLink
 from paddock.node.metrics import AgentMetrics
 from paddock.node.names import golden_name, vm_name
 from paddock.node.settings import AgentSettings
@@ -106,13 +110,21 @@ async def _answer(send: Any, code: int, body: Any = None) -> None:
 class NodeWorld:
     """`agent` is a process that comes back two seconds after it dies, as launchd would bring it back."""
 
+    LINK: ClassVar[Literal["kubernetes", "gateway"]] = "kubernetes"
+    """Which way the agent has to its cluster; the fixture `link` takes both."""
+
     def __init__(self, world: World, *, held: bool = True, start: bool = True, **settings: Any) -> None:
         self.world = world
         self.clock = world.clock
         self.store = GlassStore()
         self.dispatch = Dispatch()
         self.plane = ControlPlane(
-            self.store, self.clock, world.rng("api"), admin_token=ADMIN, signing_key=generate_key()
+            self.store,
+            self.clock,
+            world.rng("api"),
+            admin_token=ADMIN,
+            signing_key=generate_key(),
+            definitions=[crd_of(kind) for kind in KINDS],
         )
         self.ready = asyncio.Event()
         self.server = "api"
@@ -150,7 +162,8 @@ class NodeWorld:
         }
         self.settings = AgentSettings(**(given | settings))
         self.running: Agent | None = None
-        self.link: KubernetesLink | None = None
+        self.link: MacLink | None = None
+        self.gateway = GatewaySide(self, NODE) if self.LINK == "gateway" else None
         self.agents: Any = None
         if start:
             self.agents = world.process("agent", self._agent, restart_after=2.0)
@@ -172,7 +185,10 @@ class NodeWorld:
         """The Mac is given to another cluster, as `clusterctl move` and an update do it; the old one goes on without it."""
         self.store = GlassStore()
         rng = self.world.rng("api of the new cluster")
-        self.plane = ControlPlane(self.store, self.clock, rng, admin_token=ADMIN, signing_key=generate_key())
+        definitions = [crd_of(kind) for kind in KINDS]
+        self.plane = ControlPlane(
+            self.store, self.clock, rng, admin_token=ADMIN, signing_key=generate_key(), definitions=definitions
+        )
         self.ready = asyncio.Event()
         self.server = "new api"
         self.world.process("new api", self._serve)
@@ -201,14 +217,19 @@ class NodeWorld:
         self.running = Agent(world, self.settings, metrics=metrics)
         return self.running
 
-    def make_link(self, rng: random.Random, metrics: AgentMetrics) -> KubernetesLink:
+    def make_link(self, rng: random.Random, metrics: AgentMetrics) -> MacLink:
         """The one place that knows how agents reach the outside."""
+        if self.gateway is not None:
+            return self.gateway.link(rng)
 
         def dispatch() -> httpx2.AsyncClient:
             host = self.world.processes["dispatch"]
             return httpx2.AsyncClient(transport=self.world.transport(self.dispatch, host=host, purpose="dispatch"))
 
         return KubernetesLink(self.client(), dispatch, self.settings, clock=self.clock, rng=rng, metrics=metrics)
+
+    async def cluster(self) -> str:
+        return (await self.api.get(Namespace, "kube-system")).metadata.uid
 
     async def _runner(self, config: str, stage: Callable[[str], None]) -> int:
         job = base64.b64decode(config).decode()
@@ -232,6 +253,7 @@ class NodeWorld:
         source = {"audience": "dispatch", "expirationSeconds": 3600, "path": "token"}
         spec: dict[str, Any] = {
             "nodeName": NODE,
+            "nodeSelector": {"tuist.dev/fleet": "f"},
             "restartPolicy": "Never",
             "serviceAccountName": name,
             "terminationGracePeriodSeconds": 10,
