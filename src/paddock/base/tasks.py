@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Self, TypeVar
 
-__all__ = ["TaskStack", "cancelled_by_somebody", "end", "to_its_end"]
+__all__ = ["TaskStack", "cancelled_by_somebody", "end", "first_of", "to_its_end"]
 
 T = TypeVar("T")
 
@@ -21,6 +21,12 @@ async def end(task: "asyncio.Future[Any]") -> None:
             interrupted = True
     if interrupted:
         raise asyncio.CancelledError
+
+
+async def first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Wait until one of these is over. All are over then, also if we are cancelled; what they gave or raised is left out."""
+    async with TaskStack() as tasks:
+        await asyncio.wait([tasks.start(each) for each in waits], return_when=asyncio.FIRST_COMPLETED)
 
 
 async def to_its_end(work: Coroutine[Any, Any, T], *, patience: float | None = None) -> T:
@@ -51,8 +57,10 @@ class TaskStack:
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[Any]] = []
 
-    def start(self, work: Coroutine[Any, Any, Any]) -> None:
-        self._tasks.append(asyncio.create_task(work))
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._tasks.append(task)
+        return task
 
     async def __aenter__(self) -> Self:
         return self

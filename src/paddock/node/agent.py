@@ -19,13 +19,12 @@ from paddock.node.context import Context
 from paddock.node.files import Files
 from paddock.node.golden_book import GoldenBook
 from paddock.node.goldens import PRESSURE, Goldens
-from paddock.node.guest_logs import JournalLogs
+from paddock.node.guest_logs import JournalLog, JournalLogs
 from paddock.node.health import OTHER_CLUSTER_VMS, Health, stated
 from paddock.node.host import Host
 from paddock.node.journal import Journal, Stage
 from paddock.node.keeper import Keeper
 from paddock.node.link import LinkError, MacLink, NodeTakenError
-from paddock.node.log_server import GuestLog
 from paddock.node.machines import Tart, TartError
 from paddock.node.metrics import AgentMetrics
 from paddock.node.names import golden_name
@@ -198,7 +197,7 @@ class Agent:
                 named.add(golden_name(pod.image))
         return frozenset(named), frozenset(golden_name(each.image) for each in entries if each.holds_seat)
 
-    def find(self, namespace: str, pod: str) -> GuestLog | None:
+    def find(self, namespace: str, pod: str) -> JournalLog | None:
         """The log of a Pod's guest, also after the VM's end."""
         return JournalLogs(self._context).find(namespace, pod) if self._context is not None else None
 

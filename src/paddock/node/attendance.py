@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from paddock.base.logs import get_logger
 from paddock.base.tasks import end as end_task
+from paddock.base.tasks import first_of
 from paddock.clients.dispatch import Drained, Refused, Served
 from paddock.clients.gateway.messages import JobRequest
 from paddock.node.context import Context
@@ -134,13 +135,7 @@ class Attendance:
         """
         if await self._shares.log_tail() == "":
             return
-        timer = asyncio.create_task(self._context.clock.sleep(_LAST_WORDS))
-        poster = asyncio.create_task(self._log.finish())
-        try:
-            await asyncio.wait([timer, poster], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await end_task(poster)
-            await end_task(timer)
+        await first_of(self._context.clock.sleep(_LAST_WORDS), self._log.finish())
 
     async def close(self) -> None:
         """Everything that was begun has ended."""

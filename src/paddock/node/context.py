@@ -22,6 +22,9 @@ from paddock.node.shares import Shares
 
 __all__ = ["Context"]
 
+_MOST_EVENTS = 100
+"""So many wait at most while nobody answers."""
+
 
 @dataclass(slots=True)
 class Context:
@@ -133,6 +136,7 @@ class Context:
     def event(self, reason: Reason, pod: str = "") -> None:
         """Report once that something is wrong, with a Pod or with the Mac."""
         self.events.append(Event(reason.reason, reason.message, self.clock.now(), pod))
+        del self.events[:-_MOST_EVENTS]
         self.changed()
 
     @property

@@ -3,20 +3,20 @@
 from paddock.node.context import Context
 from paddock.node.journal import Entry
 
-__all__ = ["JournalLogs"]
+__all__ = ["JournalLog", "JournalLogs"]
 
 
 class JournalLogs:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def find(self, namespace: str, pod: str) -> "_JournalLog | None":
+    def find(self, namespace: str, pod: str) -> "JournalLog | None":
         """The log of the newest Pod of that name; None where the journal knows none."""
         entries = [e for e in self._context.journal.entries() if (e.namespace, e.name) == (namespace, pod)]
-        return _JournalLog(self._context, max(entries, key=lambda e: e.accepted_at)) if entries else None
+        return JournalLog(self._context, max(entries, key=lambda e: e.accepted_at)) if entries else None
 
 
-class _JournalLog:
+class JournalLog:
     def __init__(self, context: Context, entry: Entry) -> None:
         self._context = context
         self._uid = entry.uid

@@ -1,21 +1,25 @@
 """What is asked and posted at dispatch in one Pod's name: the request for its job, the marks of its progress, its log."""
 
+import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import httpx2
 
 from paddock.base.clock import Clock
+from paddock.base.supervise import keep_running
 from paddock.base.tasks import TaskStack
+from paddock.base.tasks import end as end_task
 from paddock.clients.dispatch import Drained, HoldTime, PollClient, ProgressClient, Refused, Served
 from paddock.clients.dispatch.log_client import LogClient
+from paddock.clients.gateway.messages import PodReport, PodState
 from paddock.kube.builtin import Pod
 from paddock.kube.client import Client
 from paddock.node.settings import AgentSettings
 from paddock.node.tokens import PodToken
 
-__all__ = ["PodJobs"]
+__all__ = ["JobsByPod", "PodJobs"]
 
 _FRESH: Final = 30.0
 """A token that was minted this short ago is not refused for its age."""
@@ -47,6 +51,7 @@ class PodJobs:
         )
         self._http: httpx2.AsyncClient | None = None
         self.mark = ""
+        self.over = False
 
     @property
     def token_age(self) -> float:
@@ -104,3 +109,67 @@ class PodJobs:
             return await LogClient(http, self._url, self._token.current).post(first_byte, content, ended=ended)
         async with self._dispatch() as http:
             return await LogClient(http, self._url, self._token.current).post(first_byte, content, ended=ended)
+
+
+class JobsByPod:
+    """The conversations of one Mac's Pods. `pods` are those that the API server shows."""
+
+    def __init__(
+        self,
+        client: Client,
+        pods: Mapping[str, Pod],
+        dispatch: Callable[[], httpx2.AsyncClient],
+        settings: AgentSettings,
+        *,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._client = client
+        self._pods = pods
+        self._dispatch = dispatch
+        self._settings = settings
+        self._clock = clock
+        self._rng = rng
+        self._hold = HoldTime(clock)
+        self._jobs: dict[str, PodJobs] = {}
+        self._marks: dict[str, asyncio.Task[None]] = {}
+
+    def of(self, uid: str) -> PodJobs | None:
+        """None where the Pod was never shown: its token cannot be asked for."""
+        if uid not in self._jobs and (pod := self._pods.get(uid)) is not None:
+            self._jobs[uid] = PodJobs(
+                self._client, pod, self._dispatch, self._settings, clock=self._clock, rng=self._rng, hold=self._hold
+            )
+        return self._jobs.get(uid)
+
+    def pass_on(self, uid: str, report: PodReport) -> None:
+        """The Pod's mark goes to dispatch while its job runs."""
+        if report.state in (PodState.ENDED, PodState.CLEARED):
+            self._end_marks(uid)
+            if uid in self._jobs:
+                self._jobs[uid].over = True
+        elif report.mark and (jobs := self.of(uid)) is not None:
+            jobs.mark = report.mark
+            if uid not in self._marks:
+                work = keep_running(f"marks of Pod {uid}", jobs.post_marks, self._clock, self._rng)
+                self._marks[uid] = asyncio.create_task(work, name=f"marks of Pod {uid}")
+
+    @property
+    def token_age(self) -> float:
+        """Of the oldest token in use; zero where there is none."""
+        ages = [each.token_age for each in self._jobs.values() if not each.over]
+        return max((age for age in ages if age != float("inf")), default=0.0)
+
+    def forget(self, uid: str) -> None:
+        self._jobs.pop(uid, None)
+        self._end_marks(uid)
+
+    def _end_marks(self, uid: str) -> None:
+        if (posting := self._marks.pop(uid, None)) is not None:
+            posting.cancel()
+
+    async def close(self) -> None:
+        """No mark is posted any more."""
+        for posting in self._marks.values():
+            await end_task(posting)
+        self._marks.clear()

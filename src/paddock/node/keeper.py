@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from paddock.base.backoff import Backoff
 from paddock.base.logs import get_logger
-from paddock.base.tasks import end as end_task
-from paddock.clients.gateway.messages import PodState, WantedPod
+from paddock.base.tasks import first_of
+from paddock.clients.gateway.messages import PodState, Reason, WantedPod
 from paddock.node.attendance import Attendance
 from paddock.node.context import Context
 from paddock.node.decide import Action, Do, Facts, decide
@@ -46,6 +46,7 @@ class Keeper:
         self._cloned = False
         self._halt_asked = False
         self._observer = VmObserver(context, uid, self._shares)
+        self._refusal: Reason | None = None
         self._pause = 0.0
 
     def wake(self) -> None:
@@ -83,13 +84,7 @@ class Keeper:
         if seconds <= 0:
             await self._context.clock.sleep(0.0)
             return
-        timer = asyncio.create_task(self._context.clock.sleep(seconds))
-        waker = asyncio.create_task(self._woken.wait())
-        try:
-            await asyncio.wait([timer, waker], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await end_task(timer)
-            await end_task(waker)
+        await first_of(self._context.clock.sleep(seconds), self._woken.wait())
 
     @property
     def _entry(self) -> Entry | None:
@@ -100,6 +95,9 @@ class Keeper:
             cloned=self._cloned, halt_asked=self._halt_asked, outcome=self._attendance.outcome
         )
         facts = await self._with_cluster(facts)
+        if facts.entry is None and self._refusal is not None:
+            # It may be written already, by whoever has the report: what was refused once stays refused.
+            facts = replace(facts, refusal=self._refusal)
         action = decide(facts)
         if action.do not in _QUIET:
             log.info("pod", uid=self._uid, do=action.do.value, why=action.why)
@@ -147,7 +145,8 @@ class Keeper:
             case Do.NOTHING | Do.WAIT:
                 return
             case Do.REFUSE | Do.LET_GO:
-                # It is reported; what follows is another Pod than this, or none.
+                self._refusal = action.refusal
+                # It is reported; what follows comes with an answer.
                 self._pause = self._context.settings.sweep_every
             case Do.ACCEPT if pod is not None:
                 async with self._context.seats:

@@ -13,9 +13,9 @@ from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.supervise import keep_running
-from paddock.base.tasks import TaskStack
+from paddock.base.tasks import TaskStack, first_of
 from paddock.base.tasks import end as end_task
-from paddock.clients.dispatch import Drained, HoldTime, Refused, Served
+from paddock.clients.dispatch import Drained, Refused, Served
 from paddock.clients.gateway.messages import (
     Absent,
     Answer,
@@ -35,7 +35,7 @@ from paddock.kube.metrics import KubeMetrics
 from paddock.kube.store import CacheChange
 from paddock.node.cluster import cluster_uid, find_pod
 from paddock.node.heartbeat import Heartbeat
-from paddock.node.jobs import PodJobs
+from paddock.node.jobs import JobsByPod
 from paddock.node.kube_pods import PodWriter
 from paddock.node.link import NodeTakenError, NotKnownError
 from paddock.node.metrics import AgentMetrics
@@ -75,11 +75,7 @@ class KubernetesLink:
         self._rng = rng
         self._metrics = metrics or AgentMetrics()
         template = NodeTemplate(
-            settings.node_name,
-            settings.provider_id,
-            settings.labels,
-            settings.kubelet_version,
-            settings.logs_port,
+            settings.node_name, settings.provider_id, settings.labels, settings.kubelet_version, settings.logs_port
         )
         self._heartbeat = Heartbeat(client, template, settings, clock=clock, metrics=self._metrics)
         self._events = EventRecorder(client, "paddock-node-agent", clock=clock, rng=rng, instance=settings.node_name)
@@ -94,15 +90,12 @@ class KubernetesLink:
             name="pods of this node",
         )
         self._informer.add_handler(self._on_pod)
-        self._dispatch = dispatch
-        self._hold = HoldTime(clock)
-        self._jobs: dict[str, PodJobs] = {}
-        self._marks: dict[str, asyncio.Task[None]] = {}
         self._writers: dict[str, tuple[PodWriter, asyncio.Task[None]]] = {}
         self._report: Report | None = None
         self._reported: dict[str, PodReport] = {}
         self._node_events: list[Event] = []
         self._pods: dict[str, Pod] = {}
+        self._jobs = JobsByPod(client, self._pods, dispatch, settings, clock=clock, rng=rng)
         self._wanted: dict[str, WantedPod] = {}
         self._ended: set[str] = set()
         self._gone: set[str] = set()
@@ -130,10 +123,10 @@ class KubernetesLink:
                     tasks.start(keep_running(name, run, self._clock, self._rng))
                 await asyncio.Event().wait()
             finally:
-                for task in (*(task for _, task in self._writers.values()), *self._marks.values()):
+                for _, task in self._writers.values():
                     await end_task(task)
                 self._writers.clear()
-                self._marks.clear()
+                await self._jobs.close()
 
     # Reports and answers
 
@@ -143,13 +136,7 @@ class KubernetesLink:
             self._checked = True
         self._take(report)
         if hold > 0.0 and not self._changed.is_set():
-            timer = asyncio.create_task(self._clock.sleep(hold))
-            waker = asyncio.create_task(self._changed.wait())
-            try:
-                await asyncio.wait([timer, waker], return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                await end_task(timer)
-                await end_task(waker)
+            await first_of(self._clock.sleep(hold), self._changed.wait())
         if self._unknown is not None:
             raise NotKnownError(f"the API server does not know this agent any more: {self._unknown}")
         self._changed.clear()
@@ -182,7 +169,7 @@ class KubernetesLink:
                 self._node_events.append(event)
         self._forget(report.pods)
         for uid in report.pods.keys() & self._reported.keys():
-            self._pass_on(uid, self._reported[uid])
+            self._jobs.pass_on(uid, self._reported[uid])
             self._write(uid)
 
     def _answer(self) -> Answer:
@@ -276,8 +263,13 @@ class KubernetesLink:
         if not self._cluster or any(each.state not in _OVER for each in missing.values()):
             # Read anew before anything follows from an absence: the same address may lead to another cluster by now.
             self._cluster = await cluster_uid(self.client)
+        complete = self._is_complete()
         self._listed, self._listed_at = present, self._clock.monotonic()
-        self._gone -= present
+        back = self._gone & present
+        cached = {pod.metadata.uid for pod in self._informer.reader.list()}
+        self._gone = {uid for uid in self._gone - present if uid in cached or uid in self._reported}
+        for uid in back & self._pods.keys():
+            self._show(self._pods[uid])
         for uid, each in missing.items():
             try:
                 found = await find_pod(self.client, uid, each.namespace, each.name, node)
@@ -291,7 +283,8 @@ class KubernetesLink:
             else:
                 self._gone.discard(uid)
                 self._show(found)
-        self._changed.set()
+        if self._is_complete() != complete:
+            self._changed.set()
 
     # The Node
 
@@ -316,8 +309,7 @@ class KubernetesLink:
                 log.warning("a heartbeat failed", why=str(error), again_in=round(wait, 1))
             if self._unknown is not None or abs(self._heartbeat.skew - skew) > _SKEW_MOVED:
                 self._changed.set()
-            ages = [each.token_age for each in self._jobs.values() if each.token_age != float("inf")]
-            self._metrics.token_age.set(max(ages, default=0.0))
+            self._metrics.token_age.set(self._jobs.token_age)
             if wait:
                 await self._clock.sleep(wait)
                 self._due.set()
@@ -338,42 +330,19 @@ class KubernetesLink:
         reached: Callable[[], None],
     ) -> Drained | Refused | None:
         del request  # dispatch reads the Node's label
-        while (jobs := self._jobs_of(uid)) is None:
+        while (jobs := self._jobs.of(uid)) is None:
             await self._clock.sleep(1.0)
         return await jobs.job(hand_over, reached)
 
     async def log(self, uid: str, first_byte: int, content: bytes = b"", *, ended: bool = False) -> int | None:
-        jobs = self._jobs_of(uid)
+        jobs = self._jobs.of(uid)
         return await jobs.post_log(first_byte, content, ended=ended) if jobs is not None else None
-
-    def _jobs_of(self, uid: str) -> PodJobs | None:
-        """None where the Pod was never seen: its token cannot be asked for."""
-        if uid not in self._jobs and (pod := self._pods.get(uid)) is not None:
-            self._jobs[uid] = PodJobs(
-                self.client, pod, self._dispatch, self._settings, clock=self._clock, rng=self._rng, hold=self._hold
-            )
-        return self._jobs.get(uid)
-
-    def _pass_on(self, uid: str, report: PodReport) -> None:
-        """The Pod's mark goes to dispatch while its job runs."""
-        if report.state in _OVER:
-            self._end_marks(uid)
-        elif report.mark and (jobs := self._jobs_of(uid)) is not None:
-            jobs.mark = report.mark
-            if uid not in self._marks:
-                work = keep_running(f"marks of Pod {uid}", jobs.post_marks, self._clock, self._rng)
-                self._marks[uid] = asyncio.create_task(work, name=f"marks of Pod {uid}")
-
-    def _end_marks(self, uid: str) -> None:
-        if (posting := self._marks.pop(uid, None)) is not None:
-            posting.cancel()
 
     def _forget(self, named: Container[str]) -> None:
         """Nothing is kept for Pods that neither the Mac nor the API server has."""
         for uid in [uid for uid in self._reported if uid not in named and uid not in self._pods]:
             del self._reported[uid]
-            self._jobs.pop(uid, None)
-            self._end_marks(uid)
+            self._jobs.forget(uid)
             self._ended.discard(uid)
             if uid in self._writers:
                 self._writers.pop(uid)[1].cancel()

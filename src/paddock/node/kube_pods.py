@@ -9,7 +9,7 @@ from typing import Any, Final
 from paddock.base.backoff import Backoff
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.base.tasks import end as end_task
+from paddock.base.tasks import first_of
 from paddock.clients.gateway.messages import PodReport, PodState
 from paddock.kube.builtin import Pod
 from paddock.kube.client import Client
@@ -58,7 +58,6 @@ class PodWriter:
         failures = 0
         while True:
             self._woken.clear()
-            wait = _CONTRADICTED
             try:
                 await self._write()
                 failures = 0
@@ -68,16 +67,7 @@ class PodWriter:
                 log.warning("a Pod's status is not written yet", uid=self._uid, why=str(error), again_in=round(wait, 1))
                 await self._clock.sleep(wait)
                 continue
-            await self._wait(wait)
-
-    async def _wait(self, seconds: float) -> None:
-        timer = asyncio.create_task(self._clock.sleep(seconds))
-        waker = asyncio.create_task(self._woken.wait())
-        try:
-            await asyncio.wait([timer, waker], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await end_task(timer)
-            await end_task(waker)
+            await first_of(self._clock.sleep(_CONTRADICTED), self._woken.wait())
 
     async def _write(self) -> None:
         report, pod = self._report, self._pod

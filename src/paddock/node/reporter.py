@@ -13,7 +13,8 @@ from paddock.base.backoff import Backoff
 from paddock.base.logs import get_logger
 from paddock.base.rng import kube_suffix
 from paddock.base.tasks import end as end_task
-from paddock.clients.gateway.messages import Answer, Event, MacFacts, PodReport, Report, Vitals, WantedPod
+from paddock.base.tasks import first_of
+from paddock.clients.gateway.messages import LONGEST_HOLD, Answer, Event, MacFacts, PodReport, Report, Vitals, WantedPod
 from paddock.node.absences import Absences
 from paddock.node.context import Context
 from paddock.node.health import Health, stated
@@ -96,7 +97,8 @@ class Reporter:
         late = any(each.end is not None and uid not in named and not self._named[uid] for uid, each in pods.items())
         news = self._is_news(pods) or bool(events) or late
         if hold is None:
-            hold = 0.0 if news else max(0.0, self._health_until - context.clock.monotonic())
+            until = self._health_until - context.clock.monotonic()
+            hold = 0.0 if news else min(LONGEST_HOLD, max(0.0, until))
         self._sequence += 1
         self._named = Counter({uid: self._named[uid] + (uid in named) for uid in pods})
         self._sent, self._sent_at = news_of(pods.items()), context.clock.monotonic()
@@ -123,17 +125,10 @@ class Reporter:
                 self._changed.clear()
                 if self._is_news(self._pods()) or self._context.events:
                     return None
-                await self._changed_or(asking)
+                await first_of(_over(asking), self._changed.wait())
             return await asking
         finally:
             await end_task(asking)
-
-    async def _changed_or(self, asking: "asyncio.Task[Answer]") -> None:
-        changed = asyncio.create_task(self._changed.wait())
-        try:
-            await asyncio.wait([asking, changed], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await end_task(changed)
 
     def _is_news(self, pods: dict[str, PodReport]) -> bool:
         if news_of(pods.items()) != self._sent:
@@ -216,6 +211,10 @@ class Reporter:
                 context.gone.add(uid)
         for uid in {*gone, *_differing(before, shown)}:
             self._keep(uid)
+
+
+async def _over(task: "asyncio.Task[Answer]") -> None:
+    await asyncio.wait([task])
 
 
 def _differing(before: dict[str, WantedPod], after: dict[str, WantedPod]) -> set[str]:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from paddock.base.tasks import to_its_end
+from paddock.base.tasks import end, first_of, to_its_end
 from paddock.simulator.loop import run
 
 
@@ -59,3 +59,32 @@ def test_a_failure_of_the_work_is_the_callers() -> None:
             await work
 
     run(act, seed=1)
+
+
+async def test_of_several_waits_the_first_ends_all() -> None:
+    ended: list[str] = []
+
+    async def until_cancelled() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("other")
+
+    await first_of(until_cancelled(), asyncio.sleep(0))
+    assert ended == ["other"]
+
+
+async def test_a_cancelled_wait_leaves_none_of_its_waits_behind() -> None:
+    began, ended = asyncio.Event(), list[int]()
+
+    async def until_cancelled(number: int) -> None:
+        try:
+            began.set()
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    waiting = asyncio.create_task(first_of(until_cancelled(1), until_cancelled(2)))
+    await began.wait()
+    await end(waiting)
+    assert sorted(ended) == [1, 2]

@@ -103,8 +103,8 @@ class PodReport(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One Pod as its Mac has it. `cluster` is the uid of the cluster whose Pod it is, empty where the agent does not know it.
 
     The moments are those of the agent's journal, so that the same entry gives the same Pod status, whoever writes it. `asks`: a job
-    is asked for in its name, or was handed over; it goes back and forth, the state does not. `readable` is False while the guest's
-    own files cannot be read. `waits` is what keeps it from the next state.
+    is asked for in its name, or was handed over; it goes back and forth, the state does not. `running_at` is that of the present run.
+    `waits` is what keeps it from the next state. `end` is there until it is recorded.
     """
 
     state: str
@@ -126,7 +126,7 @@ class PodReport(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class MacFacts(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What the Mac is. `seats` may be fewer than a Mac has, and `fewer` says why; `softnet` is said of every VM that runs.
+    """What the Mac is. `memory_bytes` is what it offers to VMs. `seats` may be fewer than a Mac has, and `fewer` says why; `softnet` is said of every VM that runs.
 
     `goldens` are the hashes of the images that are held; None before the first complete look at them.
     """
