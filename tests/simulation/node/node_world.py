@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 from urllib.parse import parse_qsl
 
 import httpx2
+import pytest
 from simulation.node.gateway_side import GatewaySide
 
 from paddock.base.rng import seeded
@@ -18,7 +19,7 @@ from paddock.base.secrets import Secret
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
 from paddock.hosts.api import KINDS
-from paddock.kube.builtin import Lease, Namespace, Node, Pod, ServiceAccount
+from paddock.kube.builtin import Lease, Node, Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.config import Config
 from paddock.kube.crd import crd_of
@@ -40,6 +41,10 @@ ADMIN = Secret("node-world-admin")
 IMAGE = "images.test/macos:1"
 NODE = "mac-1"
 DATA = Path("/node")
+over_kubernetes = pytest.mark.parametrize("link", ["kubernetes"], indirect=True)
+"""What only that link has: identities of Kubernetes, tokens of Pods, the Date of an API server."""
+over_gateway = pytest.mark.parametrize("link", ["gateway"], indirect=True)
+"""What only that link has: claims and keys, the ledger's word, processes of the gateway."""
 
 
 @dataclass
@@ -113,7 +118,9 @@ class NodeWorld:
     LINK: ClassVar[Literal["kubernetes", "gateway"]] = "kubernetes"
     """Which way the agent has to its cluster; the fixture `link` takes both."""
 
-    def __init__(self, world: World, *, held: bool = True, start: bool = True, **settings: Any) -> None:
+    def __init__(
+        self, world: World, *, held: bool = True, start: bool = True, replicas: int = 1, **settings: Any
+    ) -> None:
         self.world = world
         self.clock = world.clock
         self.store = GlassStore()
@@ -163,7 +170,10 @@ class NodeWorld:
         self.settings = AgentSettings(**(given | settings))
         self.running: Agent | None = None
         self.link: MacLink | None = None
-        self.gateway = GatewaySide(self, NODE) if self.LINK == "gateway" else None
+        self.gateway: GatewaySide | None = None
+        if self.LINK == "gateway":
+            names = ["gateway", *(f"gateway {number}" for number in range(2, replicas + 1))]
+            self.gateway = GatewaySide(self, NODE, names=names)
         self.agents: Any = None
         if start:
             self.agents = world.process("agent", self._agent, restart_after=2.0)
@@ -194,19 +204,38 @@ class NodeWorld:
         self.world.process("new api", self._serve)
         await self.ready.wait()
         self.api = self.client(faults=False)
+        if self.gateway is not None:
+            self.gateway = GatewaySide(self, NODE, names=["new gateway"])
+            await self.gateway.introduced.wait()
         self.world.processes["agent"].crash()
 
     async def _forever(self) -> None:
         await asyncio.Event().wait()
 
+    @property
+    def writer(self) -> str:
+        """The process that writes the Mac's Node and Pods."""
+        return "agent" if self.gateway is None else "gateway"
+
     def client(self, *, faults: bool = True, token: Secret = ADMIN) -> Client:
-        transport = self.world.transport(
-            self.plane.app, host=self.world.processes[self.server], latency=(0.001, 0.01), faults=faults, purpose="kube"
-        )
-        return Client(Config("https://api", credentials=FixedIdentity(Identity(token=token))), transport, timeout=5.0)
+        return self.clients()(faults=faults, token=token)
+
+    def clients(self) -> Callable[..., Client]:
+        """Makes clients of the API server that there is now, also after a move."""
+        app, host = self.plane.app, self.world.processes[self.server]
+
+        def client(*, faults: bool = True, token: Secret = ADMIN) -> Client:
+            transport = self.world.transport(app, host=host, latency=(0.001, 0.01), faults=faults, purpose="kube")
+            return Client(
+                Config("https://api", credentials=FixedIdentity(Identity(token=token))), transport, timeout=5.0
+            )
+
+        return client
 
     async def _agent(self) -> None:
         await self.ready.wait()
+        if self.gateway is not None:
+            await self.gateway.introduced.wait()
         starts = self.world.processes["agent"].starts
         await self.agent(f"{self.world.seed} {starts}").run()
 
@@ -227,9 +256,6 @@ class NodeWorld:
             return httpx2.AsyncClient(transport=self.world.transport(self.dispatch, host=host, purpose="dispatch"))
 
         return KubernetesLink(self.client(), dispatch, self.settings, clock=self.clock, rng=rng, metrics=metrics)
-
-    async def cluster(self) -> str:
-        return (await self.api.get(Namespace, "kube-system")).metadata.uid
 
     async def _runner(self, config: str, stage: Callable[[str], None]) -> int:
         job = base64.b64decode(config).decode()
