@@ -13,6 +13,7 @@ from paddock.clients.dispatch import Drained, HoldTime, Refused, Served
 from paddock.clients.gateway.mac_client import Away, MacClient, Rejected, StandDown, Taken, Unauthorized
 from paddock.clients.gateway.messages import Answer, JobRequest, Report
 from paddock.node.link import AwayError, LinkError, NodeTakenError, NotKnownError
+from paddock.node.metrics import AgentMetrics
 
 __all__ = ["GatewayLink"]
 
@@ -23,10 +24,11 @@ _NOT_KNOWN: Final = 30.0
 class GatewayLink:
     """Satisfies MacLink. It keeps nothing but what the last answer was called: every report is whole."""
 
-    def __init__(self, client: MacClient, *, clock: Clock, rng: random.Random) -> None:
+    def __init__(self, client: MacClient, *, clock: Clock, rng: random.Random, metrics: AgentMetrics) -> None:
         self._client = client
         self._clock = clock
         self._rng = rng
+        self._metrics = metrics
         self._hold = HoldTime(clock)
         self._seen = ""
 
@@ -40,6 +42,7 @@ class GatewayLink:
         match await self._client.report(replace(report, seen=self._seen), hold):
             case Answer() as answer:
                 self._seen = answer.version
+                self._metrics.heartbeat.set(self._clock.now().timestamp())
                 return answer
             case Away(why=why, rest=rest):
                 if rest:

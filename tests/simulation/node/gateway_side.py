@@ -32,6 +32,7 @@ from paddock.kube.client import Client
 from paddock.kube.objects import ObjectMeta
 from paddock.node.gateway_link import GatewayLink
 from paddock.node.keys import Keys
+from paddock.node.metrics import AgentMetrics
 from paddock.runners.dispatch.identity import IdentityError, PodIdentity
 from paddock.runners.dispatch.pod_proof import PodProof
 from paddock.runners.dispatch.waiting_pods import NOTHING, HandedJob, PollAnswer, later
@@ -166,7 +167,7 @@ class GatewaySide:
     def _host(self) -> str:
         return f"host-{self._claims}"
 
-    def link(self, rng: random.Random) -> GatewayLink:
+    def link(self, rng: random.Random, metrics: AgentMetrics) -> GatewayLink:
         world = self.mac.world
         ways = [
             world.transport(each, host=world.processes[name], latency=(0.001, 0.01), purpose="macs")
@@ -180,7 +181,7 @@ class GatewaySide:
             clock=self.mac.clock,
             transport=_InTurn(ways),
         )
-        return GatewayLink(client, clock=self.mac.clock, rng=rng)
+        return GatewayLink(client, clock=self.mac.clock, rng=rng, metrics=metrics)
 
     # What dispatch does for it
 

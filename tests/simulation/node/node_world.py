@@ -249,7 +249,7 @@ class NodeWorld:
     def make_link(self, rng: random.Random, metrics: AgentMetrics) -> MacLink:
         """The one place that knows how agents reach the outside."""
         if self.gateway is not None:
-            return self.gateway.link(rng)
+            return self.gateway.link(rng, metrics)
 
         def dispatch() -> httpx2.AsyncClient:
             host = self.world.processes["dispatch"]

@@ -34,6 +34,8 @@ def _report(sequence: int) -> Report:
 async def _linked(world: World, mac: NodeWorld) -> MacLink:
     """A link without an agent, which lives as long as the world."""
     await mac.ready.wait()
+    if mac.gateway is not None:
+        await mac.gateway.introduced.wait()
     link = mac.make_link(seeded("link"), AgentMetrics())
     world.process("link", link.run)
     return link
