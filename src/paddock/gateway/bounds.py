@@ -25,7 +25,6 @@ CONDITIONS: Final = frozenset(
         "VMSlotsLeaked",
         "VMSlotsLeakOften",
         "LongUptime",
-        "ClockSkewed",
         "JournalUnreadable",
     }
 )

@@ -3,7 +3,6 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from typing import Final
 
 from msgspec import Struct
@@ -12,10 +11,11 @@ from paddock.base.clock import Clock
 from paddock.base.tasks import end
 from paddock.gateway.bounds import Accepted
 from paddock.gateway.identity import MacIdentity
+from paddock.gateway.lease import SECONDS
 from paddock.gateway.report_order import Heard
 from paddock.hosts.api import ScalewayAppleSiliconMachine
 
-LEASE: Final = timedelta(seconds=40)
+LEASE: Final = float(SECONDS)
 """So long a Mac's report says that it lives."""
 
 __all__ = ["LEASE", "Changes", "Left", "Macs", "Reported"]
@@ -44,15 +44,16 @@ class Macs:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._newest: dict[str, Reported] = {}
+        self._newest: dict[str, tuple[Reported, float]] = {}
 
     def put(self, reported: Reported) -> None:
-        self._newest[reported.node] = reported
+        self._newest[reported.node] = (reported, self._clock.monotonic())
 
     def newest(self, node: str) -> Reported | None:
         """None once the Mac is silent: nobody may be shown as alive by what he said before."""
-        reported = self._newest.get(node)
-        if reported is not None and self._clock.now() - reported.accepted.at > LEASE:
+        reported, at = self._newest.get(node, (None, 0.0))
+        # By the monotonic clock: a wall clock that was set back would let the dead live on.
+        if reported is not None and self._clock.monotonic() - at > LEASE:
             del self._newest[node]
             return None
         return reported

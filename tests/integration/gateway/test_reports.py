@@ -148,7 +148,7 @@ async def test_another_agent_with_the_same_key_is_refused_and_counts_for_nothing
     copied.sequence, copied.facts = 10, replace(copied.facts, machine_id="another-mac")
     refused = await copied.send(copied.body())
     assert refused.status_code == 409
-    assert "another Mac reports as mac-1" in refused.json()["error"]
+    assert "another Mac reports as Node mac-1" in refused.json()["reason"]
 
 
 async def test_a_node_of_somebody_else_is_never_written(rig: Rig):
@@ -159,7 +159,7 @@ async def test_a_node_of_somebody_else_is_never_written(rig: Rig):
     mac = await rig.machine("mac-1")
     before = await rig.node("mac-1")
     await mac.report()
-    await until(lambda: rig.gateways[0]._queue.failures("mac-1") == 0 and not len(rig.gateways[0]._queue))
+    await until(lambda: rig.gateways[0].writing.idle("mac-1"))
     after = await rig.node("mac-1")
     assert before is not None
     assert after is not None
@@ -175,7 +175,9 @@ async def test_a_job_without_a_pod_here_keeps_the_mac_from_being_taken_for_idle(
     assert found["OtherClusterVMs"] == "OneJob"
     assert answer.absent == {"uid-9": "unknown"}, "the ledger did not say that nothing runs there"
     rig.dispatch.working = {}
-    assert (await mac.report({"uid-9": job})).absent == {"uid-9": "gone"}
+    assert (await mac.report({"uid-9": job})).absent == {"uid-9": "unknown"}, "this ledger cannot know of that job"
+    over = replace(job, state=PodState.ENDED)
+    assert (await mac.report({"uid-9": over})).absent == {"uid-9": "gone"}, "nothing of it runs"
     rig.dispatch.working = {"uid-9": "running"}
     assert (await mac.report({"uid-9": job})).absent == {"uid-9": "unknown"}
 
