@@ -100,6 +100,8 @@ class NodeWriter:
         node = await self._read(reported, fresh=True)
         if node is None:
             raise StaleError("the Node was deleted meanwhile")
+        # It may show a newer report by now.
+        await still_newest(self._leases, reported)
         await self._apply(node, self._status(node, reported, bound))
         return node
 
