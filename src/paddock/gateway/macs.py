@@ -12,7 +12,7 @@ from paddock.base.tasks import end
 from paddock.gateway.bounds import Accepted
 from paddock.gateway.identity import MacIdentity
 from paddock.gateway.lease import SECONDS
-from paddock.gateway.report_order import Heard
+from paddock.gateway.report_order import Heard, order_of
 from paddock.hosts.api import ScalewayAppleSiliconMachine
 
 LEASE: Final = float(SECONDS)
@@ -47,6 +47,11 @@ class Macs:
         self._newest: dict[str, tuple[Reported, float]] = {}
 
     def put(self, reported: Reported) -> None:
+        """Two reports of one Mac may be noted in one order and come here in the other: the newer one stays."""
+        before = self.newest(reported.node)
+        same_mac = before is not None and before.mac.machine_uid == reported.mac.machine_uid
+        if before is not None and same_mac and order_of(before.order, reported.order) == "older":
+            return
         self._newest[reported.node] = (reported, self._clock.monotonic())
 
     def newest(self, node: str) -> Reported | None:

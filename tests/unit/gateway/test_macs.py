@@ -4,7 +4,8 @@ import asyncio
 from datetime import timedelta
 
 from doubles.clocks import ShiftedClock, SteppedClock
-from unit.gateway.macs import UID, reported
+from msgspec.structs import replace
+from unit.gateway.macs import MAC, UID, reported
 from unit.kube.virtual_time import virtual
 
 from paddock.base.clock import LoopClock
@@ -40,6 +41,16 @@ def test_each_report_begins_the_time_anew():
         macs.put(reported(sequence=sequence))
         clock.step(30)
         assert macs.newest("mac-1") == reported(sequence=sequence)
+
+
+def test_an_older_report_that_arrives_late_does_not_take_the_place_of_a_newer_one():
+    macs = Macs(SteppedClock())
+    for sequence in (2, 1):
+        macs.put(reported(sequence=sequence))
+    assert macs.newest("mac-1") == reported(sequence=2)
+    other = replace(reported(sequence=1), mac=replace(MAC, machine_uid="uid-2"))
+    macs.put(other)
+    assert macs.newest("mac-1") == other, "another Mac of this name counts anew"
 
 
 def test_of_a_mac_that_was_let_go_nothing_is_kept():
