@@ -1,5 +1,6 @@
 """What a Mac is answered: the Pods that are bound to it as they should be, and of others that it named what is known."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, Protocol
@@ -76,10 +77,14 @@ class Answers:
         nothing is known here.
         """
         found: dict[str, Absent] = dict.fromkeys(missing, "unknown")
-        for uid, pod in missing.items():
-            elsewhere = may_have_job(pod) and pod.cluster != self._cluster
-            if not elsewhere and self._reads.take(node) and await self._is_gone(uid, pod):
-                found[uid] = "gone"
+        asked = [
+            (uid, pod)
+            for uid, pod in missing.items()
+            if (pod.cluster == self._cluster or not may_have_job(pod)) and self._reads.take(node)
+        ]
+        # At once: the Mac waits for its answer, and one that the API server does not answer takes seconds.
+        gone = await asyncio.gather(*(self._is_gone(uid, pod) for uid, pod in asked))
+        found |= {uid: "gone" for (uid, _), is_gone in zip(asked, gone, strict=True) if is_gone}
         handed = [uid for uid, answer in found.items() if answer == "gone" and may_have_job(missing[uid])]
         if handed:
             working = await self._working(handed)

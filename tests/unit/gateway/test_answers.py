@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from unit.gateway.macs import CLUSTER, POD, UID, accepted, pod
 from unit.kube.fake_api import FakeApi, status
 from unit.kube.things import client_of
+from unit.kube.virtual_time import virtual
 
 from paddock.clients.gateway.messages import PodReport, PodState
 from paddock.gateway.answers import Answers, version_of
@@ -130,6 +131,17 @@ async def test_what_has_ended_needs_no_word_of_the_ledger(rig: Rig):
 async def test_of_an_entry_without_a_name_nobody_knows_whose_it_is(rig: Rig):
     rig.work = {UID: "none"}
     assert await rig.absent(PodReport(state=PodState.UNREADABLE, namespace="", name="")) == "unknown"
+
+
+@virtual
+async def test_pods_that_nobody_answers_about_cost_one_wait_and_not_one_each():
+    rig = Rig()
+    rig.api.hang = lambda call: call.verb == "get"
+    many = {f"0c1d2e3f-0000-4000-8000-{number:012}": replace(POD, name=f"p{number}") for number in range(8)}
+    began = asyncio.get_running_loop().time()
+    answer = await rig.answers.of("mac-1", accepted(many))
+    assert set(answer.absent.values()) == {"unknown"}
+    assert asyncio.get_running_loop().time() - began <= 5.0
 
 
 async def test_a_mac_that_names_pods_without_end_costs_a_bounded_number_of_reads(rig: Rig):
