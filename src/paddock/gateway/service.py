@@ -23,7 +23,7 @@ from paddock.gateway.bound_pods import BY_NODE, BoundPods, of_node
 from paddock.gateway.bounds import Accepted, accept
 from paddock.gateway.identities import BY_CLAIM, Identities, KubeHosts, of_claim
 from paddock.gateway.identity import MacIdentity
-from paddock.gateway.jobs import HandOver, KeyProof, RunnerLogs, RunnerMarks, may_ask
+from paddock.gateway.jobs import HandOver, JobRefusals, KeyProof, RunnerLogs, RunnerMarks, may_ask
 from paddock.gateway.lease import OWNER_UID, MacLeases, Order, heard_of
 from paddock.gateway.macs import Changes, Left, Reported
 from paddock.gateway.node_owner import ceiling_of
@@ -47,7 +47,6 @@ __all__ = ["Gateway", "GatewayDeps", "Jobs"]
 T = TypeVar("T", bound=KubeObject)
 log = get_logger("gateway")
 _NO_LEDGER: Final = later("unreachable", "dispatch has no database now: no job is handed out until it answers", 5.0)
-_NOT_KNOWN: Final = later("unreachable", "the API server cannot be asked now whether this Mac may have a job", 5.0)
 _TWIN: Final = Refused(
     409, "two agents report as this Mac: stop one of them, or give the Mac a key of its own with `paddock rekey`"
 )
@@ -110,6 +109,7 @@ class Gateway:
             rng=rng,
             metrics=deps.metrics,
         )
+        self._refusals = JobRefusals(self.identities, fresh, clock)
         self._rates = RateLimits(2.0, 4, clock)
         self.pods.add_handler(self._on_pod)
         self.nodes.add_handler(lambda change: self.writing.again(change.obj.metadata.name))
@@ -172,12 +172,10 @@ class Gateway:
         if pod is None:
             # The watch may not show it yet, or not any more: the Mac learns from its reports which.
             return later("unbound", "no Pod of this uid is bound to this Mac, as far as is known: ask again", 2.0)
-        if mac.rights != "all" or mac.leaving:
-            return await self._no_more_jobs(mac)
         machine = self._machine(mac)
         fleet = machine.spec.fleet_name if machine is not None else ""
-        if (problem := may_ask(pod, uid, mac.name, fleet)) is not None:
-            return PollAnswer(403, "not_allowed", problem)
+        if machine is None or mac.rights != "all" or mac.leaving or may_ask(pod, uid, mac.name, fleet) is not None:
+            return await self._refusals.of(mac, pod)
         if jobs is None:
             return _NO_LEDGER
         meta = pod.metadata
@@ -235,16 +233,6 @@ class Gateway:
         except KubeError as error:
             log.info("a Mac's Lease cannot be written", node=mac.name, why=str(error))
             return "unknown"
-
-    async def _no_more_jobs(self, mac: MacIdentity) -> PollAnswer:
-        """The Mac lets its waiting VM go by this answer, so it rests on a fresh read: a cache may not show a Machine yet."""
-        try:
-            found = await self.identities.still(mac)
-        except KubeError:
-            return _NOT_KNOWN
-        if found is None or (found.rights == "all" and not found.leaving):
-            return _NOT_KNOWN  # whether its key is good it learns from its reports
-        return PollAnswer(410, "leaving", "the Mac's machine is being deleted: it gets no new job")
 
     async def _pass_on(self, node: str, accepted: Accepted) -> None:
         """Marks and events of a report that counted. A mark that is lost is made up for by the next."""

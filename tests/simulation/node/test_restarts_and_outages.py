@@ -94,6 +94,43 @@ def test_ends_of_an_hour_without_an_api_server_carry_their_true_times_and_codes(
     simulate(scenario, seed=3)
 
 
+def test_an_outage_of_everything_ends_no_vm_and_lets_no_warm_pod_go() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        mac.duration = 600.0
+        uids = {name: await mac.pod(name) for name in ("p1", "p2")}
+        for name in uids:
+            await mac.is_ready(name)
+        mac.dispatch.jobs.append("job-1")
+        await mac.eventually("the job runs", lambda: mac.ran == ["job-1"])
+        warm = next(name for name, uid in uids.items() if uid not in mac.dispatch.answered)
+        away = [name for name in ("api", "dispatch", "gateway") if name in world.processes]
+        # The store of the API server outlives it.
+        world.faults.inject(Fail(), where=lambda call: call.method != "" and not call.name.startswith(("tart", "disk")))
+        for _ in range(30):
+            for name in away:
+                if name != "api":
+                    world.processes[name].crash()
+            await world.clock.sleep(MINUTE)
+            mac.safe()
+        world.faults.clear()
+        for name in away:
+            if not world.processes[name].running:
+                world.processes[name].start()
+        assert mac.finished == ["job-1"], "its job ran on"
+        assert mac.tart.running() == [mac.vm(uids[warm])]
+        assert not mac.tart.ledger.stopped
+        done = next(name for name in uids if name != warm)
+        assert ended(await mac.phase_is(done, "Succeeded")).exit_code == 0
+        await mac.is_ready(warm)
+        mac.dispatch.jobs.append("job-2")
+        await mac.phase_is(warm, "Succeeded", within=900.0)
+        assert mac.ran == ["job-1", "job-2"]
+        assert sorted(mac.tart.ledger.runs) == sorted(mac.vm(uid) for uid in uids.values()), "one VM for each"
+
+    simulate(scenario, seed=3)
+
+
 def test_a_node_that_is_deleted_is_made_again_and_its_vms_do_not_notice() -> None:
     async def scenario(world: World) -> None:
         mac = NodeWorld(world)
