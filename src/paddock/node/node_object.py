@@ -7,15 +7,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 from paddock.base.clock import rfc3339
-from paddock.base.names import GOLDEN_LABEL, VM_RESOURCE
+from paddock.base.names import GOLDEN_LABEL, MACOS_TAINT, RUNTIME_LABEL, SOFTNET_LABEL, TART, VM_RESOURCE
 from paddock.clients.gateway.messages import MacFacts, Report, Stated
 from paddock.kube.builtin import NodeCondition
 
 __all__ = ["NodeTemplate", "conditions", "label_changes", "new_node", "node_labels", "node_object"]
 
 Json = dict[str, Any]
-SOFTNET_LABEL: Final = "tuist.dev/softnet"
-"""Whether all VMs run behind Softnet: dispatch puts two accounts beside each other nowhere else."""
 _PODS: Final = 10
 """More than VMs: Pods that only wait, and DaemonSets' Pods, take places, too. `tuist.dev/vm` is what is scarce."""
 _OF_EVERY_MAC: Final = {
@@ -53,7 +51,7 @@ def node_labels(node: NodeTemplate, mac: MacFacts) -> dict[str, str]:
         "kubernetes.io/os": "darwin",
         "kubernetes.io/arch": "arm64",
         "kubernetes.io/hostname": node.name,
-        "tuist.dev/runtime": "tart",
+        RUNTIME_LABEL: TART,
         SOFTNET_LABEL: "true" if mac.softnet else "false",
         **{GOLDEN_LABEL + each: "true" for each in mac.goldens or ()},
     }
@@ -70,7 +68,7 @@ def label_changes(have: Mapping[str, str], node: NodeTemplate, mac: MacFacts) ->
 
 def new_node(node: NodeTemplate, mac: MacFacts) -> Json:
     """The Node as it is created: the taint belongs here, because a node's identity may not change taints later."""
-    spec: Json = {"taints": [{"key": "tuist.dev/macos", "value": "true", "effect": "NoSchedule"}]}
+    spec: Json = {"taints": [{"key": MACOS_TAINT, "value": "true", "effect": "NoSchedule"}]}
     if node.provider_id:
         spec["providerID"] = node.provider_id
     return {"metadata": {"name": node.name, "labels": node_labels(node, mac)}, "spec": spec}

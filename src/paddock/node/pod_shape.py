@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from paddock.base.names import VM_RESOURCE
+from paddock.base.names import POOL_LABEL, VM_RESOURCE
 from paddock.clients.gateway.messages import PodState, Reason, Shape, WantedPod
 from paddock.kube.builtin import Pod
 from paddock.kube.quantity import parse_quantity
 
 __all__ = ["pod_shape"]
 
-_POOL_LABEL: Final = "tuist.dev/runner-pool"
 _KEPT_OUT: Final = frozenset({"TUIST_RUNNER_DISPATCH_URL"})
 """The agent asks for the job, so that nothing inside the VM needs to know whom to ask."""
 _DEFAULT_GRACE: Final = 30.0
@@ -32,7 +31,7 @@ def pod_shape(pod: Pod) -> WantedPod:
         image=container.image if container is not None else "",
         shape=_shape(container.resources if container is not None else {}),
         env=_variables(pod),
-        pool=meta.labels.get(_POOL_LABEL, ""),
+        pool=meta.labels.get(POOL_LABEL, ""),
         container=container.name if container is not None else "",
         started_at=pod.status.start_time,
         ending=ending,
