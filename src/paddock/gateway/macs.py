@@ -78,6 +78,10 @@ class Changes:
         for each in self._waiting.get(node, ()):
             each.set()
 
+    def ring_all(self) -> None:
+        for node in list(self._waiting):
+            self.ring(node)
+
     async def until(self, node: str, differs: Callable[[], bool], seconds: float, left: Left) -> bool:
         """Whether it differed within that time. The caller asks for nothing between its first look and this call."""
         if seconds <= 0:

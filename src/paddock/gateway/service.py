@@ -136,6 +136,7 @@ class Gateway:
         work = {informer.name: informer.run for informer in self.caches}
         work |= {"events of Macs": self._events.run, "writing of Macs": self.writing.run}
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._ring_when_synced())
             for name, run in work.items():
                 group.create_task(keep_running(name, run, self._deps.clock, self._deps.rng), name=name)
 
@@ -159,9 +160,8 @@ class Gateway:
                 await self._pass_on(node, accepted)
             case _:
                 pass  # an older one, or nobody knows: it is answered, and counts for nothing
-        if hold > 0 and self._bound.current():
-            seen = accepted.report.seen
-            await self._changes.until(node, lambda: version_of(self._answers.wanted(node)) != seen, hold, left)
+        if hold > 0:
+            await self._changes.until(node, self._differs(node, accepted.report.seen), hold, left)
         return await self._answers.of(node, accepted)
 
     async def job(
@@ -198,6 +198,17 @@ class Gateway:
             return Later(503, "the ledger cannot be asked now, or takes too long: ask again", 2.0)
 
     # What they rest on
+
+    def _differs(self, node: str, seen: str) -> Callable[[], bool]:
+        """Whether there is something that the Mac does not know. A watch that does not follow is nothing new: else all Macs would
+        report without pause while the API server is in trouble.
+        """
+        complete = self._bound.current()
+        return lambda: version_of(self._answers.wanted(node)) != seen or self._bound.current() != complete
+
+    async def _ring_when_synced(self) -> None:
+        await self.pods.synced.wait()
+        self._changes.ring_all()
 
     def _machine(self, mac: MacIdentity) -> ScalewayAppleSiliconMachine | None:
         """None while the cache shows none, or a namesake."""

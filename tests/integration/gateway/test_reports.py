@@ -127,6 +127,18 @@ async def test_a_held_report_is_answered_as_soon_as_a_pod_is_bound(rig: Rig):
     assert [each.uid for each in answer.pods] == [pod.metadata.uid]
 
 
+async def test_while_the_watch_does_not_follow_reports_are_held_and_answered_as_soon_as_it_does(rig: Rig):
+    mac, gateway = await rig.machine("mac-1"), rig.gateways[0]
+    gateway.pods.synced.clear()
+    assert not (await mac.report()).complete
+    held = asyncio.create_task(mac.report(hold=20))
+    await until(lambda: gateway._changes._waiting)
+    assert not held.done()
+    gateway.pods.synced.set()
+    gateway._changes.ring_all()
+    assert (await held).complete
+
+
 async def test_a_report_that_arrives_late_changes_nothing(rig: Rig):
     mac = await rig.machine("mac-1")
     pod = await rig.pod("runner-1", "mac-1")
