@@ -140,8 +140,8 @@ def test_only_a_pod_that_is_being_deleted_and_of_which_the_mac_has_nothing_is_to
     cleared = replace(POD, state=PodState.CLEARED)
     deleted = pod(deleted=True)
     for state in PodState:
-        said = reported({UID: replace(POD, state=state)})
-        assert rig.writer.to_remove(said, [deleted]) == (
+        report = reported({UID: replace(POD, state=state)})
+        assert rig.writer.to_remove(report, [deleted]) == (
             [deleted] if state in (PodState.CLEARED, PodState.REFUSED) else []
         )
     assert rig.writer.to_remove(reported({UID: cleared}), [pod()]) == []
