@@ -118,11 +118,12 @@ def test_the_vm_ends_before_its_pod_whatever_happens_at_any_write_of_the_gateway
 
 
 @over_gateway
-def test_one_vm_and_one_end_with_two_replicas_of_which_one_dies_behind_any_of_its_writes() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_vm_and_one_end_whatever_happens_at_any_write_of_one_of_two_replicas(kind: Interruption) -> None:
     async def with_two(world: World) -> None:
         await job_runs_once(world, replicas=2)
 
-    calls = interrupted_calls(with_two, kinds=[Interruption.CRASH_AFTER], only=a_write_of_the_gateway)
+    calls = interrupted_calls(with_two, kinds=[kind], only=a_write_of_the_gateway)
     assert any("leases" in call.name for call in calls)
 
 
