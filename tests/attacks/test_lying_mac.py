@@ -35,7 +35,7 @@ async def written(rig: Rig, node: str = "mac-1") -> Node:
     """The Node, once everything that was reported is written."""
     await until(lambda: rig.node(node))
     gateway = rig.gateways[0]
-    await until(lambda: not len(gateway._queue) and not gateway._queue.failures(node))
+    await until(lambda: gateway.writing.idle(node))
     found = await rig.node(node)
     assert found is not None
     return found

@@ -44,6 +44,7 @@ def test_every_attacker_of_the_suite_is_on_the_page():
         "test_hostile_stranger.py",
         "test_hostile_tenant.py",
         "test_hostile_webhook_sender.py",
+        "test_lying_mac.py",
         "test_stolen_dispatch.py",
         "test_stolen_kubeconfig.py",
     }

@@ -1,23 +1,28 @@
 """What a Mac is answered: the Pods that are bound to it as they should be, and of others that it named what is known."""
 
+import asyncio
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, Protocol
+
+import msgspec
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
 from paddock.base.rate_limit import RateLimits
-from paddock.clients.gateway.messages import Absent, Answer, PodReport, PodState, WantedPod
+from paddock.clients.gateway.messages import Absent, Answer, PodReport, WantedPod
+from paddock.gateway.bound_pods import BoundPods
 from paddock.gateway.bounds import Accepted
+from paddock.gateway.pod_bounds import may_have_job
 from paddock.kube.builtin import Pod
 from paddock.kube.errors import KubeError
 from paddock.kube.reader import FreshReader
 from paddock.node.pod_shape import pod_shape
 
-__all__ = ["Answers", "BoundPods", "Work"]
+__all__ = ["Answers", "Work", "version_of"]
 
 log = get_logger("gateway")
 _TIMEOUT: Final = 5.0
-_OVER: Final = frozenset({PodState.ENDED, PodState.CLEARED, PodState.REFUSED})
 
 
 class Work(Protocol):
@@ -25,16 +30,6 @@ class Work(Protocol):
 
     async def of(self, uids: Sequence[str]) -> Mapping[str, Literal["running", "none"]]:
         """Of these Pods, whether one has a claim or a job that runs on it. A uid that is missing, or an error, is not known."""
-        ...
-
-
-class BoundPods(Protocol):
-    """The Pods that are bound to a Node, as the watch shows them."""
-
-    def of(self, node: str) -> Sequence[Pod]: ...
-
-    def current(self) -> bool:
-        """Whether the watch follows: what it does not show a moment ago was not there."""
         ...
 
 
@@ -71,18 +66,26 @@ class Answers:
             cluster=self._cluster,
             authorities=self._authorities(),
             complete=complete,
+            version=version_of(wanted),
             pods=wanted,
             absent=await self._absent(node, missing),
         )
 
     async def _absent(self, node: str, missing: Mapping[str, PodReport]) -> dict[str, Absent]:
         """`gone` for what a fresh read does not show. Of a VM that was handed a job nobody says so while the ledger knows of its job,
-        or cannot be asked: its Pod may have been deleted by force, and the job runs.
+        or cannot be asked: its Pod may have been deleted by force, and the job runs. Of one that another cluster handed its job
+        nothing is known here.
         """
-        found: dict[str, Absent] = {}
-        for uid, pod in missing.items():
-            found[uid] = "gone" if self._reads.take(node) and await self._is_gone(uid, pod) else "unknown"
-        handed = [uid for uid, answer in found.items() if answer == "gone" and _may_work(missing[uid])]
+        found: dict[str, Absent] = dict.fromkeys(missing, "unknown")
+        asked = [
+            (uid, pod)
+            for uid, pod in missing.items()
+            if (pod.cluster == self._cluster or not may_have_job(pod)) and self._reads.take(node)
+        ]
+        # At once: the Mac waits for its answer, and one that the API server does not answer takes seconds.
+        gone = await asyncio.gather(*(self._is_gone(uid, pod) for uid, pod in asked))
+        found |= {uid: "gone" for (uid, _), is_gone in zip(asked, gone, strict=True) if is_gone}
+        handed = [uid for uid, answer in found.items() if answer == "gone" and may_have_job(missing[uid])]
         if handed:
             working = await self._working(handed)
             found |= dict.fromkeys([uid for uid in handed if working.get(uid) != "none"], "unknown")
@@ -106,8 +109,6 @@ class Answers:
             return {}
 
 
-def _may_work(pod: PodReport) -> bool:
-    """Whether its VM may have a job: by the Mac's own word of the hand-over, or because nobody can read its entry."""
-    return pod.state not in _OVER and (
-        pod.handed_at is not None or pod.state in (PodState.HANDED, PodState.UNREADABLE, PodState.OTHER)
-    )
+def version_of(wanted: Sequence[WantedPod]) -> str:
+    """Names the Pods as they should be: every replica gives the same for the same."""
+    return hashlib.sha256(msgspec.json.encode(wanted)).hexdigest()[:16]

@@ -25,7 +25,6 @@ CONDITIONS: Final = frozenset(
         "VMSlotsLeaked",
         "VMSlotsLeakOften",
         "LongUptime",
-        "ClockSkewed",
         "JournalUnreadable",
     }
 )
@@ -96,6 +95,7 @@ class _Outer(Struct, frozen=True, kw_only=True):
     agent: str
     mac: MacFacts
     proven: bool = False
+    seen: str = ""
     conditions: Raw = field(default_factory=Raw)
     events: Raw = field(default_factory=Raw)
     vitals: Raw = field(default_factory=Raw)
@@ -129,6 +129,7 @@ def accept(body: bytes, now: datetime, ceiling: Ceiling, born: Mapping[str, date
         agent=bounded.line(outer.agent, 64),
         mac=_mac(outer.mac, now, ceiling),
         proven=outer.proven,
+        seen=bounded.word(outer.seen),
         conditions=_conditions(outer.conditions),
         events=_events(outer.events, now),
         vitals=_vitals(outer.vitals),

@@ -4,21 +4,28 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol, final
 
+from paddock.base.clock import Clock
 from paddock.base.names import FLEET_LABEL, POOL_LABEL
+from paddock.base.rate_limit import RateLimits
 from paddock.gateway.identities import Identities
 from paddock.gateway.identity import MacIdentity
 from paddock.gateway.macs import Left
 from paddock.gateway.refusals import Later, Refused
+from paddock.hosts.api import ScalewayAppleSiliconMachine
 from paddock.kube.builtin import Pod
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError, NotFoundError
+from paddock.kube.reader import FreshReader
 from paddock.runners.dispatch.identity import NotAllowed, PodIdentity, Unauthenticated, Unreachable
 from paddock.runners.dispatch.pod_proof import AskingMac, PodProof
-from paddock.runners.dispatch.waiting_pods import PollAnswer
+from paddock.runners.dispatch.waiting_pods import PollAnswer, later
 
-__all__ = ["HandOver", "KeyProof", "RunnerLogs", "RunnerMarks", "may_ask"]
+__all__ = ["HandOver", "JobRefusals", "KeyProof", "RunnerLogs", "RunnerMarks", "may_ask"]
 
 _TIMEOUT: Final = 5.0
+_NOT_CERTAIN: Final = later(
+    "unreachable", "whether this Mac may have a job for the Pod is not known now: ask again", 2.0
+)
 
 
 class HandOver(Protocol):
@@ -77,6 +84,32 @@ class KeyProof:
 
     def lasts(self) -> float:
         return float("inf")
+
+
+class JobRefusals:
+    """The Mac ends a waiting VM by a refusal, so that every one rests on fresh reads: a cache may not show a Machine yet."""
+
+    def __init__(self, identities: Identities, fresh: FreshReader, clock: Clock) -> None:
+        self._identities, self._fresh = identities, fresh
+        self._reads = RateLimits(1.0, 4, clock)
+
+    async def of(self, mac: MacIdentity, pod: Pod) -> PollAnswer:
+        """Why this Mac gets no job for the Pod, where that is certain; else that it is to ask later."""
+        if not self._reads.take(mac.machine_uid):
+            return _NOT_CERTAIN
+        meta = pod.metadata
+        try:
+            found = await self._identities.still(mac)
+            machine = await self._fresh.get(ScalewayAppleSiliconMachine, mac.name, mac.namespace, timeout=_TIMEOUT)
+            now = await self._fresh.get(Pod, meta.name, meta.namespace, timeout=_TIMEOUT)
+        except KubeError:
+            return _NOT_CERTAIN
+        if found is None or now is None:
+            return _NOT_CERTAIN  # whether its key is good, and the Pod gone, the Mac learns from its reports
+        if found.rights != "all" or found.leaving or machine is None:
+            return PollAnswer(410, "leaving", "the Mac's machine is being deleted: it gets no new job")
+        problem = may_ask(now, meta.uid, mac.name, machine.spec.fleet_name)
+        return _NOT_CERTAIN if problem is None else PollAnswer(403, "not_allowed", problem)
 
 
 def may_ask(pod: Pod, uid: str, node: str, fleet: str) -> str | None:

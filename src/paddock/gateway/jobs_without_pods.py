@@ -4,21 +4,21 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from paddock.base.clock import rfc3339
-from paddock.clients.gateway.messages import PodReport, PodState, Stated
+from paddock.clients.gateway.messages import PodReport, Stated
 from paddock.gateway.bounds import Accepted
+from paddock.gateway.pod_bounds import may_have_job
 
 __all__ = ["OTHER_CLUSTER_VMS", "other_cluster_vms"]
 
 OTHER_CLUSTER_VMS: Final = "OtherClusterVMs"
 """A Node's condition. Its reason counts the jobs."""
-_UNREAD = frozenset({PodState.UNREADABLE, PodState.OTHER})
 
 
 def other_cluster_vms(accepted: Accepted, bound: AbstractSet[str]) -> Stated:
     """The Node's condition. A VM that was handed a job, or of which nobody can tell, and whose Pod is not bound here, is a job,
     whichever cluster began it: who takes the Mac for idle would end it.
     """
-    jobs = [_words(uid, pod) for uid, pod in sorted(accepted.pods.items()) if uid not in bound and _is_job(pod)]
+    jobs = [_words(uid, pod) for uid, pod in sorted(accepted.pods.items()) if uid not in bound and may_have_job(pod)]
     if accepted.left_out:
         jobs.append(f"{accepted.left_out} more that the report could not name")
     if not jobs:
@@ -28,14 +28,6 @@ def other_cluster_vms(accepted: Accepted, bound: AbstractSet[str]) -> Stated:
         "OneJob" if len(jobs) == 1 else f"{len(jobs)}Jobs",
         f"a job that another cluster began runs on: {', '.join(jobs)}; it keeps its seat, is let finish, and is removed then; "
         "to end it now, run `tart stop` with the VM's name on the Mac",
-    )
-
-
-def _is_job(pod: PodReport) -> bool:
-    if pod.state in _UNREAD:
-        return True
-    return pod.state not in (PodState.ENDED, PodState.CLEARED, PodState.REFUSED) and (
-        pod.state == PodState.HANDED or pod.handed_at is not None
     )
 
 

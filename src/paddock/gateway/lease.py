@@ -7,9 +7,8 @@
 | two replicas note two reports at once | one conflict | it reads again, and drops the older |
 """
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 from paddock.base.clock import Clock, parse_rfc3339, rfc3339_micro
 from paddock.base.names import RUNTIME_LABEL, TART
@@ -24,7 +23,6 @@ from paddock.kube.objects import ObjectMeta, OwnerReference
 
 __all__ = ["LEASES", "OWNER_UID", "SECONDS", "MacLeases", "Order", "heard_of", "judge", "written"]
 
-T = TypeVar("T")
 Order = Literal["newer", "older", "twin"]
 
 LEASES: Final = "kube-node-lease"
@@ -115,20 +113,6 @@ class MacLeases:
             self._keep(stored)
             return "newer"
         raise ConflictError(f"the Lease of {mac.name} changed {_ATTEMPTS} times while a report was noted", code=409)
-
-    async def write_from(
-        self, name: str, report: Heard, read: Callable[[], Awaitable[T]], write: Callable[[T], Awaitable[object]]
-    ) -> bool:
-        """Write an object of the Mac from this report, unless a newer one was noted: then nothing was written.
-
-        `read` takes the object with its version, `write` writes under that version. The Lease is read between the two, because
-        whatever was written from a newer report has changed the version, or its report is on the Lease by then.
-        """
-        found = await read()
-        if not await self.names(name, report):
-            return False
-        await write(found)
-        return True
 
     async def names(self, name: str, report: Heard) -> bool:
         """Whether this is the report that was noted last, read afresh. Ask between taking a version and writing under it."""

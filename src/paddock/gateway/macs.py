@@ -3,7 +3,6 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from typing import Final
 
 from msgspec import Struct
@@ -12,10 +11,11 @@ from paddock.base.clock import Clock
 from paddock.base.tasks import end
 from paddock.gateway.bounds import Accepted
 from paddock.gateway.identity import MacIdentity
-from paddock.gateway.report_order import Heard
+from paddock.gateway.lease import SECONDS
+from paddock.gateway.report_order import Heard, order_of
 from paddock.hosts.api import ScalewayAppleSiliconMachine
 
-LEASE: Final = timedelta(seconds=40)
+LEASE: Final = float(SECONDS)
 """So long a Mac's report says that it lives."""
 
 __all__ = ["LEASE", "Changes", "Left", "Macs", "Reported"]
@@ -44,15 +44,21 @@ class Macs:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._newest: dict[str, Reported] = {}
+        self._newest: dict[str, tuple[Reported, float]] = {}
 
     def put(self, reported: Reported) -> None:
-        self._newest[reported.node] = reported
+        """Two reports of one Mac may be noted in one order and come here in the other: the newer one stays."""
+        before = self.newest(reported.node)
+        same_mac = before is not None and before.mac.machine_uid == reported.mac.machine_uid
+        if before is not None and same_mac and order_of(before.order, reported.order) == "older":
+            return
+        self._newest[reported.node] = (reported, self._clock.monotonic())
 
     def newest(self, node: str) -> Reported | None:
         """None once the Mac is silent: nobody may be shown as alive by what he said before."""
-        reported = self._newest.get(node)
-        if reported is not None and self._clock.now() - reported.accepted.at > LEASE:
+        reported, at = self._newest.get(node, (None, 0.0))
+        # By the monotonic clock: a wall clock that was set back would let the dead live on.
+        if reported is not None and self._clock.monotonic() - at > LEASE:
             del self._newest[node]
             return None
         return reported
@@ -71,6 +77,10 @@ class Changes:
     def ring(self, node: str) -> None:
         for each in self._waiting.get(node, ()):
             each.set()
+
+    def ring_all(self) -> None:
+        for node in list(self._waiting):
+            self.ring(node)
 
     async def until(self, node: str, differs: Callable[[], bool], seconds: float, left: Left) -> bool:
         """Whether it differed within that time. The caller asks for nothing between its first look and this call."""

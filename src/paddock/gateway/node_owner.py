@@ -5,6 +5,7 @@ somebody else's, and never written.
 """
 
 from paddock.base.names import FLEET_LABEL
+from paddock.gateway.bounds import Ceiling
 from paddock.gateway.lease import OWNER_UID
 from paddock.gateway.macs import Reported
 from paddock.hosts.api import ScalewayAppleSiliconMachine
@@ -12,7 +13,7 @@ from paddock.kube.builtin import Node
 from paddock.kube.version import KUBERNETES
 from paddock.node.node_object import NodeTemplate
 
-__all__ = ["owned_by", "owner_annotations", "template_of"]
+__all__ = ["ceiling_of", "owned_by", "owner_annotations", "template_of"]
 
 
 def owned_by(node: Node, reported: Reported) -> bool:
@@ -25,6 +26,15 @@ def owned_by(node: Node, reported: Reported) -> bool:
 
 def owner_annotations(reported: Reported) -> dict[str, str]:
     return {OWNER_UID: reported.mac.machine_uid}
+
+
+def ceiling_of(machine: ScalewayAppleSiliconMachine | None) -> Ceiling:
+    """What the Mac cannot exceed. Without its Machine no Node is written, and nothing grants Softnet."""
+    if machine is None:
+        return Ceiling()
+    spec = machine.spec
+    memory = spec.host_memory_mb * 1024 * 1024 if spec.host_memory_mb else None
+    return Ceiling(cpus=spec.host_cpu or None, memory_bytes=memory, softnet=True)
 
 
 def template_of(machine: ScalewayAppleSiliconMachine) -> NodeTemplate:

@@ -10,10 +10,9 @@ from typing import Any, Final
 
 from paddock.base.clock import Clock
 from paddock.base.logs import get_logger
-from paddock.clients.gateway.messages import Stated
-from paddock.gateway.jobs_without_pods import OTHER_CLUSTER_VMS, other_cluster_vms
 from paddock.gateway.lease import MacLeases
 from paddock.gateway.macs import Reported
+from paddock.gateway.node_conditions import stated_of
 from paddock.gateway.node_owner import owned_by, owner_annotations, template_of
 from paddock.kube.builtin import Node
 from paddock.kube.client import Client
@@ -21,22 +20,26 @@ from paddock.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from paddock.kube.reader import CachedReader
 from paddock.node.node_object import conditions, label_changes, new_node, node_object
 
-__all__ = ["FIELD_MANAGER", "NodeWriter", "StaleError"]
+__all__ = ["FIELD_MANAGER", "NodeWriter", "StaleError", "SupersededError", "still_newest"]
 
 log = get_logger("gateway")
 FIELD_MANAGER: Final = "paddock-gateway"
 _STATUS_EVERY: Final = timedelta(minutes=5)
-_CLOCKS_DIFFER: Final = 30.0
 _TIMEOUT: Final = 10.0
-_SKEWED: Final = (
-    "the Mac's clock and the gateway's are more than 30 s apart, so that GitHub may refuse its runners: "
-    "set it with `sudo sntp -sS time.apple.com` on the Mac"
-)
-_NOT_STATED: Final = Stated(False, "NotStated", "the Mac's agent did not say whether VMs can start")
 
 
 class StaleError(Exception):
     """What this was decided on has changed: decide anew, on fresh reads."""
+
+
+class SupersededError(Exception):
+    """A newer report of this Mac was noted, by whichever replica: nothing is written from this one any more."""
+
+
+async def still_newest(leases: MacLeases, reported: Reported) -> None:
+    """Call it between taking a version and writing under it. Raises SupersededError, or KubeError where nobody can tell."""
+    if not await leases.names(reported.node, reported.order):
+        raise SupersededError("a newer report of this Mac was noted")
 
 
 class NodeWriter:
@@ -49,7 +52,7 @@ class NodeWriter:
     async def write(self, reported: Reported, bound: frozenset[str], *, fresh: bool = False) -> Node | None:
         """The Node shows the report. None where the Node is not this Mac's, or has to be made and may not.
 
-        Raises StaleError where somebody else wrote, KubeError where the API server is away; repeat it then. `bound` are the uids of
+        Raises StaleError where somebody else wrote, KubeError where the API server is away; repeat it then. SupersededError: leave it. `bound` are the uids of
         the Pods that are bound to the Mac.
         """
         node = await self._read(reported, fresh=fresh)
@@ -60,7 +63,7 @@ class NodeWriter:
         patch, status = self._changes(node, reported, bound)
         if not patch and status is None:
             return node
-        await self._still_newest(reported)
+        await still_newest(self._leases, reported)
         try:
             if patch:
                 patch["metadata"] = {**patch.get("metadata", {}), "resourceVersion": node.metadata.resource_version}
@@ -83,7 +86,7 @@ class NodeWriter:
         """Whoever calls has read the claim and the Machine afresh: no Node is made for a Mac that was let go."""
         if reported.mac.rights != "all" or reported.machine is None:
             return None
-        await self._still_newest(reported)
+        await still_newest(self._leases, reported)
         mac = reported.accepted.report.mac
         manifest = new_node(template_of(reported.machine), mac)
         manifest["metadata"]["annotations"] = owner_annotations(reported)
@@ -97,12 +100,10 @@ class NodeWriter:
         node = await self._read(reported, fresh=True)
         if node is None:
             raise StaleError("the Node was deleted meanwhile")
+        # It may show a newer report by now.
+        await still_newest(self._leases, reported)
         await self._apply(node, self._status(node, reported, bound))
         return node
-
-    async def _still_newest(self, reported: Reported) -> None:
-        if not await self._leases.names(reported.node, reported.order):
-            raise StaleError("a newer report of this Mac was heard")
 
     async def _apply(self, node: Node, status: dict[str, Any]) -> None:
         metadata = {
@@ -142,16 +143,8 @@ class NodeWriter:
     def _status(self, node: Node | None, reported: Reported, bound: frozenset[str]) -> dict[str, Any]:
         report = reported.accepted.report
         assert reported.machine is not None
-        skew = abs((report.mac.clock - reported.accepted.at).total_seconds())
-        stated = {
-            "Ready": _NOT_STATED,
-            **report.conditions,
-            "ClockSkewed": Stated(True, "ClockIsWrong", _SKEWED)
-            if skew > _CLOCKS_DIFFER
-            else Stated(False, "ClockIsRight", "the Mac's clock agrees with the gateway's"),
-            OTHER_CLUSTER_VMS: other_cluster_vms(reported.accepted, bound),
-        }
         before = node.status.conditions if node is not None else ()
+        stated = stated_of(reported.accepted, bound, before)
         return node_object(report, template_of(reported.machine)) | {
             "conditions": conditions(stated, before, self._clock.now())
         }

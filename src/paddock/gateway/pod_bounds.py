@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from paddock.clients.gateway.messages import End, PodReport, PodState, Reason
 from paddock.gateway import bounded
 
-__all__ = ["MESSAGE", "MOST_PODS", "NEVER", "is_work", "pods_of"]
+__all__ = ["MESSAGE", "MOST_PODS", "NEVER", "is_work", "may_have_job", "pods_of"]
 
 MOST_PODS: Final = 64
 MESSAGE: Final = 1024
@@ -21,6 +21,9 @@ _END_MESSAGE: Final = 4096
 _WORDS: Final = frozenset(PodState)
 _WORK: Final = frozenset({PodState.STARTING, PodState.READY, PodState.HANDED, PodState.UNREADABLE, PodState.OTHER})
 
+_OVER: Final = frozenset({PodState.ENDED, PodState.CLEARED, PodState.REFUSED})
+_PERHAPS: Final = frozenset({PodState.HANDED, PodState.UNREADABLE, PodState.OTHER})
+
 
 class _Named(Struct, frozen=True):
     namespace: str = ""
@@ -31,6 +34,11 @@ class _Named(Struct, frozen=True):
 def is_work(pod: PodReport) -> bool:
     """Whether the Pod's VM may be running, as far as its Mac says: it holds a seat, and nothing may be done to the Mac."""
     return pod.state in _WORK
+
+
+def may_have_job(pod: PodReport) -> bool:
+    """Whether a job may run in the Pod's VM: by its Mac's word of the hand-over, or because nobody can read its entry."""
+    return pod.state not in _OVER and (pod.handed_at is not None or pod.state in _PERHAPS)
 
 
 def pods_of(raw: Raw, now: datetime, born: Mapping[str, datetime]) -> tuple[dict[str, PodReport], int]:

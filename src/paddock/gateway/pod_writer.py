@@ -10,10 +10,10 @@ from paddock.base.logs import get_logger
 from paddock.clients.gateway.messages import PodReport, PodState
 from paddock.gateway.lease import MacLeases
 from paddock.gateway.macs import Reported
-from paddock.gateway.node_writer import FIELD_MANAGER, StaleError
+from paddock.gateway.node_writer import FIELD_MANAGER, StaleError, still_newest
 from paddock.kube.builtin import Pod
 from paddock.kube.client import Client
-from paddock.kube.errors import ConflictError, NotFoundError
+from paddock.kube.errors import ConflictError, KubeError, NotFoundError
 from paddock.node.pod_object import PodChange, but_texts, contradicts, pod_object
 
 __all__ = ["PodWriter", "forward"]
@@ -42,11 +42,11 @@ class PodWriter:
         self._clock = clock
         self._written: dict[str, _Written] = {}
 
-    async def write(self, reported: Reported, bound: Sequence[Pod]) -> None:
-        """The Pods of `bound` that the report names show it. StaleError and KubeError as for Nodes; each Pod stands for itself, so
-        that one that cannot be written keeps no other from being.
+    async def write(self, reported: Reported, bound: Sequence[Pod]) -> dict[str, KubeError | StaleError]:
+        """The Pods of `bound` that the report names show it. Gives what is to be repeated, by uid: one that cannot be written keeps
+        no other from being. Raises SupersededError, and KubeError where the Lease cannot be read.
         """
-        failure: Exception | None = None
+        failures: dict[str, KubeError | StaleError] = {}
         checked = False
         host_ip = reported.accepted.report.mac.address
         for pod in bound:
@@ -58,17 +58,17 @@ class PodWriter:
                 continue
             if not checked:
                 # All versions below were taken before: they are the watch's.
-                if not await self._leases.names(reported.node, reported.order):
-                    raise StaleError("a newer report of this Mac was heard")
+                await still_newest(self._leases, reported)
                 checked = True
             try:
                 await self._apply(pod, change)
             except NotFoundError:
                 continue
             except ConflictError:
-                failure = StaleError("a Pod was changed meanwhile")
-        if failure is not None:
-            raise failure
+                failures[pod.metadata.uid] = StaleError(f"Pod {pod.metadata.name} was changed meanwhile")
+            except KubeError as error:
+                failures[pod.metadata.uid] = error
+        return failures
 
     def forget(self, uid: str) -> None:
         self._written.pop(uid, None)

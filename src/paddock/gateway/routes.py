@@ -6,9 +6,8 @@ repeated anywhere.
 
 import math
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -24,6 +23,7 @@ from paddock.gateway.service import Gateway
 
 __all__ = ["mac_routes"]
 
+T = TypeVar("T")
 log = get_logger("gateway")
 _SECONDS: Final = 20.0
 """Within which a body has to arrive."""
@@ -35,15 +35,12 @@ def mac_routes(gateway: Gateway) -> list[Route]:
     refusals = RefusalLog(log)
 
     async def identified(request: Request) -> MacIdentity:
-        return checked(await gateway.identities.of(_authorization(request)), request)
-
-    def checked(found: MacIdentity | Refused | Later, request: Request) -> MacIdentity:
-        match found:
+        match found := await gateway.identities.of(_authorization(request)):
             case Refused(status=status, message=message):
                 refusals.refused(request.url.path, message, sender=request.client.host if request.client else "")
-                raise RefusedError(_refusal(status, message))
-            case Later(status=status, message=message, retry_after=seconds):
-                raise RefusedError(_refusal(status, message, seconds))
+                raise RefusedError(_refusal(status, "refused", message))
+            case Later():
+                raise RefusedError(_not_now(found))
             case identity:
                 return identity
 
@@ -51,26 +48,20 @@ def mac_routes(gateway: Gateway) -> list[Route]:
         mac = await identified(request)
         hold = _seconds(request, "hold", LONGEST_HOLD)
         body = await read_body(request, limit=LARGEST_BODY, seconds=_SECONDS)
-        said = await gateway.report(mac, body, hold, _left(request))
-        if isinstance(said, Refused | Later):
-            raise RefusedError(_refusal(said.status, said.message, getattr(said, "retry_after", 0.0)))
-        return answer(said)
+        return answer(_counted(await gateway.report(mac, body, hold, _left(request))))
 
     async def job(request: Request) -> Response:
         mac = await identified(request)
         hold = _seconds(request, "hold", _LONGEST_JOB_HOLD)
         asked = decode(await read_body(request, limit=LARGEST_BODY, seconds=_SECONDS), JobRequest)
         uid = bounded.uid(request.path_params["uid"])
-        said = await gateway.job(mac, _authorization(request), uid, hold, _left(request), softnet=asked.softnet)
-        if said is None:
-            return Response(status_code=204)  # it left, and hears nothing of this
-        if said.handed is not None:
-            handed = said.handed
+        found = await gateway.job(mac, _authorization(request), uid, hold, _left(request), softnet=asked.softnet)
+        if found is None or found.status == 204:
+            return Response(status_code=204, headers={"Cache-Control": "no-store"})  # None: whoever asked has left
+        if (handed := found.handed) is not None:
             config = handed.config.reveal()
             return answer({"encoded_jit_config": config, "owner": handed.owner, "workflow_job_id": handed.job_id})
-        if said.status == 204:
-            return Response(status_code=204, headers={"Cache-Control": "no-store"})
-        return _told(said.status, said.outcome, said.reason, said.retry_after)
+        return _refusal(found.status, found.outcome, found.reason, found.retry_after)
 
     async def add_log(request: Request) -> Response:
         mac = await identified(request)
@@ -79,10 +70,8 @@ def mac_routes(gateway: Gateway) -> list[Route]:
             return refusal(400, "bad_field", "from is the number of the first byte of the body", field="from")
         content = await read_body(request, limit=LARGEST_BODY, seconds=_SECONDS)
         ended = request.query_params.get("end") == "true"
-        said = await gateway.log(mac, bounded.uid(request.path_params["uid"]), int(first), content, ended=ended)
-        if isinstance(said, Refused | Later):
-            raise RefusedError(_refusal(said.status, said.message, getattr(said, "retry_after", 0.0)))
-        return answer({"next": said})
+        uid = bounded.uid(request.path_params["uid"])
+        return answer({"next": _counted(await gateway.log(mac, uid, int(first), content, ended=ended))})
 
     return [
         Route(REPORT, _served(report), methods=["POST"]),
@@ -122,17 +111,23 @@ def _seconds(request: Request, name: str, most: float) -> float:
     return min(max(0.0, seconds), most) if math.isfinite(seconds) else 0.0
 
 
-def _told(status: int, outcome: str, reason: str, retry_after: float) -> Response:
-    """In the words that whoever waits for a job understands: `error` is the outcome there."""
-    headers = {"Cache-Control": "no-store"}
-    if retry_after:
-        headers["Retry-After"] = str(max(1, round(retry_after)))
-    body = msgspec.json.encode({"error": outcome, "reason": reason})
-    return Response(body, status, headers=headers, media_type="application/json")
+def _counted(found: T | Refused | Later) -> T:
+    match found:
+        case Refused(status=status, message=message):
+            raise RefusedError(_refusal(status, "refused", message))
+        case Later():
+            raise RefusedError(_not_now(found))
+        case value:
+            return value
 
 
-def _refusal(status: int, message: str, retry_after: float = 0.0) -> Response:
+def _not_now(later: Later) -> Response:
+    return _refusal(later.status, "later", later.message, later.retry_after)
+
+
+def _refusal(status: int, outcome: str, sentence: str, retry_after: float = 0.0) -> Response:
+    """In dispatch's words, which every agent understands: `error` is for programs, `reason` for people."""
     headers = {"Retry-After": str(max(1, round(retry_after)))} if retry_after else {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return refusal(status, "later" if retry_after else "refused", message, headers=headers)
+    return answer({"error": outcome, "reason": sentence}, status, headers)

@@ -6,9 +6,8 @@ job nobody says that its Pod is gone.
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final, Literal, TypeVar
 
 from msgspec import Struct
@@ -18,20 +17,20 @@ from paddock.base.logs import get_logger
 from paddock.base.names import POOL_LABEL
 from paddock.base.rate_limit import RateLimits
 from paddock.base.supervise import keep_running
-from paddock.clients.gateway.messages import Answer
-from paddock.gateway.answers import Answers, Work
-from paddock.gateway.bounds import Accepted, Ceiling, accept
-from paddock.gateway.identities import BY_CLAIM, SILENT_AFTER, Identities, KubeHosts, of_claim
+from paddock.clients.gateway.messages import Answer, Report
+from paddock.gateway.answers import Answers, Work, version_of
+from paddock.gateway.bound_pods import BY_NODE, BoundPods, of_node
+from paddock.gateway.bounds import Accepted, accept
+from paddock.gateway.identities import BY_CLAIM, Identities, KubeHosts, of_claim
 from paddock.gateway.identity import MacIdentity
-from paddock.gateway.jobs import HandOver, KeyProof, RunnerLogs, RunnerMarks, may_ask
-from paddock.gateway.lease import OWNER_UID, MacLeases, heard_of
-from paddock.gateway.macs import Changes, Left, Macs, Reported
-from paddock.gateway.node_owner import owned_by
-from paddock.gateway.node_writer import NodeWriter, StaleError
-from paddock.gateway.pod_writer import PodWriter
+from paddock.gateway.jobs import HandOver, JobRefusals, KeyProof, RunnerLogs, RunnerMarks, may_ask
+from paddock.gateway.lease import OWNER_UID, MacLeases, Order, heard_of
+from paddock.gateway.macs import Changes, Left, Reported
+from paddock.gateway.node_owner import ceiling_of
 from paddock.gateway.refusals import Later, Refused
+from paddock.gateway.writing import Writing
 from paddock.hosts.api import ScalewayAppleSiliconHost, ScalewayAppleSiliconMachine
-from paddock.kube.builtin import Node, ObjectReference, Pod, reference_to
+from paddock.kube.builtin import Node, Pod, reference_to
 from paddock.kube.client import Client
 from paddock.kube.errors import KubeError
 from paddock.kube.events import EventRecorder
@@ -39,18 +38,18 @@ from paddock.kube.informer import Informer
 from paddock.kube.metrics import KubeMetrics
 from paddock.kube.objects import KubeObject
 from paddock.kube.reader import FreshReader
-from paddock.kube.store import CacheChange
-from paddock.kube.workqueue import QueueClosedError, WorkQueue
+from paddock.kube.store import CacheChange, Indexer
 from paddock.runners.dispatch.identity import PodIdentity
 from paddock.runners.dispatch.waiting_pods import PollAnswer, later
 
-__all__ = ["BY_NODE", "Gateway", "GatewayDeps", "Jobs"]
+__all__ = ["Gateway", "GatewayDeps", "Jobs"]
 
 T = TypeVar("T", bound=KubeObject)
 log = get_logger("gateway")
-BY_NODE: Final = "node"
-_WORKERS: Final = 4
 _NO_LEDGER: Final = later("unreachable", "dispatch has no database now: no job is handed out until it answers", 5.0)
+_TWIN: Final = Refused(
+    409, "two agents report as this Mac, so that neither can be believed about the other's VMs: stop one of them"
+)
 
 
 class Jobs(Struct, frozen=True):
@@ -86,47 +85,36 @@ class Gateway:
     def __init__(self, deps: GatewayDeps) -> None:
         client, clock, rng = deps.client, deps.clock, deps.rng
         self._deps = deps
-        self.machines: Informer[ScalewayAppleSiliconMachine] = self._informer(
-            ScalewayAppleSiliconMachine, deps.hosts_namespace
-        )
-        self.hosts: Informer[ScalewayAppleSiliconHost] = Informer(
-            client,
-            ScalewayAppleSiliconHost,
-            clock=clock,
-            rng=rng,
-            metrics=deps.metrics,
-            namespace=deps.hosts_namespace,
-            indexers={BY_CLAIM: of_claim},
-            name="hosts of Macs",
-        )
-        self.nodes: Informer[Node] = self._informer(Node, None)
-        self.pods: Informer[Pod] = Informer(
-            client,
-            Pod,
-            clock=clock,
-            rng=rng,
-            metrics=deps.metrics,
-            namespace=deps.namespace,
-            indexers={BY_NODE: lambda pod: [pod.spec.node_name] if pod.spec.node_name else []},
-            name="Pods of Macs",
-        )
+        self.machines = self._informer(ScalewayAppleSiliconMachine, deps.hosts_namespace, {})
+        self.hosts = self._informer(ScalewayAppleSiliconHost, deps.hosts_namespace, {BY_CLAIM: of_claim})
+        self.nodes = self._informer(Node, None, {})
+        self.pods = self._informer(Pod, deps.namespace, {BY_NODE: of_node})
         fresh = FreshReader(client)
         self.identities = Identities(self.machines, self.hosts, KubeHosts(fresh, deps.hosts_namespace), clock)
         self.leases = MacLeases(client, clock)
-        self._macs = Macs(clock)
+        self._bound = BoundPods(self.pods)
         self._changes = Changes(clock)
         self._answers = Answers(
-            _Bound(self.pods), fresh, _WorkNow(deps.jobs), clock, cluster=deps.cluster, authorities=deps.authorities
+            self._bound, fresh, _WorkNow(deps.jobs), clock, cluster=deps.cluster, authorities=deps.authorities
         )
-        self._nodes = NodeWriter(client, self.nodes.reader, self.leases, clock)
-        self._pods = PodWriter(client, self.leases, clock)
         self._events = EventRecorder(client, "paddock-gateway", clock=clock, rng=rng, instance=deps.name)
-        self._queue: WorkQueue[str] = WorkQueue("macs", clock=clock, rng=rng, metrics=deps.metrics)
+        self.writing = Writing(
+            client,
+            self.nodes.reader,
+            self._bound,
+            self.identities,
+            self.leases,
+            self._events,
+            clock=clock,
+            rng=rng,
+            metrics=deps.metrics,
+        )
+        self._refusals = JobRefusals(self.identities, fresh, clock)
         self._rates = RateLimits(2.0, 4, clock)
         self.pods.add_handler(self._on_pod)
-        self.nodes.add_handler(self._on_node)
+        self.nodes.add_handler(lambda change: self.writing.again(change.obj.metadata.name))
 
-    def _informer(self, kind: type[T], namespace: str | None) -> Informer[T]:
+    def _informer(self, kind: type[T], namespace: str | None, indexers: Mapping[str, Indexer[T]]) -> Informer[T]:
         deps = self._deps
         return Informer(
             deps.client,
@@ -135,6 +123,7 @@ class Gateway:
             rng=deps.rng,
             metrics=deps.metrics,
             namespace=namespace,
+            indexers=dict(indexers),
             name=f"{kind.__name__} for Macs",
         )
 
@@ -145,9 +134,9 @@ class Gateway:
     async def run(self) -> None:
         """Follow and write until cancelled. Reports that arrive sooner are answered as incomplete."""
         work = {informer.name: informer.run for informer in self.caches}
-        work |= {"events of Macs": self._events.run}
-        work |= {f"writer {number}": self._write_for_ever for number in range(_WORKERS)}
+        work |= {"events of Macs": self._events.run, "writing of Macs": self.writing.run}
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._ring_when_synced())
             for name, run in work.items():
                 group.create_task(keep_running(name, run, self._deps.clock, self._deps.rng), name=name)
 
@@ -156,57 +145,37 @@ class Gateway:
     async def report(self, mac: MacIdentity, body: bytes, hold: float, left: Left) -> Answer | Refused | Later:
         if not self._rates.take(mac.machine_uid):
             return Later(429, "a Mac sends two reports a second at most", 1.0)
-        node = mac.name
-        machine = self.machines.reader.get(mac.name, mac.namespace)
-        if machine is not None and machine.metadata.uid != mac.machine_uid:
-            machine = None
-        bound = self._bound(node)
-        accepted = accept(body, self._deps.clock.now(), _ceiling(machine), _born(bound))
+        node, machine = mac.name, self._machine(mac)
+        accepted = accept(body, self._deps.clock.now(), ceiling_of(machine), self._bound.born(node))
         if isinstance(accepted, Refused):
             return accepted
-        report = accepted.report
-        if (taken := self._taken(node, mac, accepted)) is not None:
-            return taken
-        order = heard_of(mac, report)
-        seen = self.nodes.reader.get(node)
-        node_uid = (
-            seen.metadata.uid
-            if seen is not None and seen.metadata.annotations.get(OWNER_UID) == mac.machine_uid
-            else ""
-        )
-        try:
-            noted = await self.leases.note(mac, order, proven=report.proven, node_uid=node_uid)
-        except KubeError as error:
-            log.info("a Mac's Lease cannot be written", node=node, why=str(error))
-            noted = "unknown"
-        if noted == "twin":
-            return Refused(
-                409,
-                "two agents report as this Mac: stop one of them, or give the Mac a key of its own with `paddock rekey`",
-            )
-        if noted == "newer":
-            self._macs.put(Reported(mac, machine, accepted, order))
-            self._queue.add(node)
-            await self._pass_on(node, accepted, bound)
-        first = self._answers.wanted(node)
-        if hold > 0 and self._answers_follow():
-            await self._changes.until(node, lambda: self._answers.wanted(node) != first, hold, left)
+        if (refused := self._another_mac(mac, accepted)) is not None:
+            return refused
+        match await self._note(mac, accepted.report):
+            case "twin":
+                return _TWIN
+            case "newer":
+                order = heard_of(mac, accepted.report)
+                self.writing.add(Reported(mac, machine, accepted, order))
+                await self._pass_on(node, accepted)
+            case _:
+                pass  # an older one, or nobody knows: it is answered, and counts for nothing
+        if hold > 0:
+            await self._changes.until(node, self._differs(node, accepted.report.seen), hold, left)
         return await self._answers.of(node, accepted)
 
     async def job(
         self, mac: MacIdentity, authorization: str, uid: str, hold: float, left: Left, *, softnet: bool
     ) -> PollAnswer | None:
         jobs = self._deps.jobs()
-        pod = next((each for each in self._bound(mac.name) if each.metadata.uid == uid), None)
+        pod = self._bound.find(mac.name, uid)
         if pod is None:
-            # The watch may not show it yet, or not any more: the Mac is told by its reports which.
+            # The watch may not show it yet, or not any more: the Mac learns from its reports which.
             return later("unbound", "no Pod of this uid is bound to this Mac, as far as is known: ask again", 2.0)
-        machine = self.machines.reader.get(mac.name, mac.namespace)
+        machine = self._machine(mac)
         fleet = machine.spec.fleet_name if machine is not None else ""
-        if mac.rights != "all" or mac.leaving:
-            return PollAnswer(410, "leaving", "the Mac's machine is being deleted: it gets no new job")
-        if (problem := may_ask(pod, uid, mac.name, fleet)) is not None:
-            return PollAnswer(403, "not_allowed", problem)
+        if machine is None or mac.rights != "all" or mac.leaving or may_ask(pod, uid, mac.name, fleet) is not None:
+            return await self._refusals.of(mac, pod)
         if jobs is None:
             return _NO_LEDGER
         meta = pod.metadata
@@ -218,7 +187,7 @@ class Gateway:
         self, mac: MacIdentity, uid: str, first: int, content: bytes, *, ended: bool
     ) -> int | Refused | Later:
         jobs = self._deps.jobs()
-        if not any(each.metadata.uid == uid for each in self._bound(mac.name)):
+        if self._bound.find(mac.name, uid) is None:
             return Refused(404, "no Pod of this uid is bound to this Mac")
         if jobs is None:
             return Later(503, _NO_LEDGER.reason, 5.0)
@@ -228,49 +197,68 @@ class Gateway:
             log.info("a runner's log cannot be kept", why=type(error).__name__)
             return Later(503, "the ledger cannot be asked now, or takes too long: ask again", 2.0)
 
-    # What it rests on
+    # What they rest on
 
-    def _bound(self, node: str) -> list[Pod]:
-        return self.pods.reader.by_index(BY_NODE, node)
+    def _differs(self, node: str, seen: str) -> Callable[[], bool]:
+        """Whether there is something that the Mac does not know. A watch that does not follow is nothing new: else all Macs would
+        report without pause while the API server is in trouble.
+        """
+        complete = self._bound.current()
+        return lambda: version_of(self._answers.wanted(node)) != seen or self._bound.current() != complete
 
-    def _answers_follow(self) -> bool:
-        return _Bound(self.pods).current()
+    async def _ring_when_synced(self) -> None:
+        await self.pods.synced.wait()
+        self._changes.ring_all()
 
-    def _taken(self, node: str, mac: MacIdentity, accepted: Accepted) -> Refused | None:
+    def _machine(self, mac: MacIdentity) -> ScalewayAppleSiliconMachine | None:
+        """None while the cache shows none, or a namesake."""
+        machine = self.machines.reader.get(mac.name, mac.namespace)
+        return machine if machine is not None and machine.metadata.uid == mac.machine_uid else None
+
+    def _node(self, mac: MacIdentity) -> Node | None:
+        """This Mac's; None while the cache shows none, or somebody else's."""
+        node = self.nodes.reader.get(mac.name)
+        return node if node is not None and node.metadata.annotations.get(OWNER_UID) == mac.machine_uid else None
+
+    def _another_mac(self, mac: MacIdentity, accepted: Accepted) -> Refused | None:
         """Another Mac with this one's key, such as one whose disk was copied: it counts for nothing.
 
         Which Mac is the right one was read over SSH, when it was given the key; where that is not known, the first to report is.
         """
-        seen, said = self.nodes.reader.get(node), accepted.report.mac.machine_id
-        if seen is not None and seen.metadata.annotations.get(OWNER_UID) != mac.machine_uid:
-            seen = None
-        had = mac.machine_id or (seen.status.node_info.get("machineID", "") if seen is not None else "")
+        node, said = self._node(mac), accepted.report.mac.machine_id
+        had = mac.machine_id or (node.status.node_info.get("machineID", "") if node is not None else "")
         if not had or had == said:
             return None
-        about = seen or self.machines.reader.get(mac.name, mac.namespace)
-        if about is None:
-            return _twin(node)
-        self._events.record(
-            reference_to(about),
-            "Warning",
-            "TwoMacsWithOneKey",
-            "another Mac reports with this Mac's key: switch it off, or give this one another key with `paddock rekey`",
+        if (about := node or self._machine(mac)) is not None:
+            self._events.record(
+                reference_to(about),
+                "Warning",
+                "TwoMacsWithOneKey",
+                "another Mac reports with this Mac's key: switch one of the two off; the operator gives the other a key of its own",
+            )
+        return Refused(
+            409, f"another Mac reports as Node {mac.name}: this agent stands down; give one of the two another key"
         )
-        return _twin(node)
 
-    async def _pass_on(self, node: str, accepted: Accepted, bound: Iterable[Pod]) -> None:
-        """Marks and events of a report that counted. Neither is worth a refused report: a mark that is lost is made up for by the next."""
+    async def _note(self, mac: MacIdentity, report: Report) -> Order | Literal["unknown"]:
+        node = self._node(mac)
+        node_uid = node.metadata.uid if node is not None else ""
+        try:
+            return await self.leases.note(mac, heard_of(mac, report), proven=report.proven, node_uid=node_uid)
+        except KubeError as error:
+            log.info("a Mac's Lease cannot be written", node=mac.name, why=str(error))
+            return "unknown"
+
+    async def _pass_on(self, node: str, accepted: Accepted) -> None:
+        """Marks and events of a report that counted. A mark that is lost is made up for by the next."""
         jobs = self._deps.jobs()
-        mine = {pod.metadata.uid: pod for pod in bound}
-        seen = self.nodes.reader.get(node)
+        mine = {pod.metadata.uid: pod for pod in self._bound.of(node)}
+        shown = self.nodes.reader.get(node)
         for event in accepted.report.events:
-            about: ObjectReference | None = None
-            if event.pod:
-                about = reference_to(mine[event.pod]) if event.pod in mine else None
-            elif seen is not None:
-                about = reference_to(seen)
+            about = mine.get(event.pod) if event.pod else shown
             if about is not None:
-                self._events.record(about, "Warning" if event.warning else "Normal", event.reason, event.message)
+                kind = "Warning" if event.warning else "Normal"
+                self._events.record(reference_to(about), kind, event.reason, event.message)
         if jobs is None:
             return
         for uid, pod in accepted.pods.items():
@@ -281,91 +269,14 @@ class Gateway:
                     log.info("a runner's mark cannot be noted", why=type(error).__name__)
                     return
 
-    # Writing
-
-    async def _write_for_ever(self) -> None:
-        while True:
-            try:
-                node = await self._queue.get()
-            except QueueClosedError:
-                return
-            try:
-                await self._write(node)
-            except (KubeError, StaleError) as error:
-                wait = self._queue.add_rate_limited(node)
-                log.info("a Mac's report is not written yet", node=node, why=str(error), again_in=round(wait, 1))
-            else:
-                self._queue.forget(node)
-            finally:
-                self._queue.done(node)
-
-    async def _write(self, node: str) -> None:
-        reported = self._macs.newest(node)
-        if reported is None:
-            return
-        bound = self._bound(node)
-        uids = frozenset(pod.metadata.uid for pod in bound)
-        failed = self._queue.failures(node) > 0
-        seen = self.nodes.reader.get(node)
-        if reported.mac.rights == "all" and (seen is None or failed or not owned_by(seen, reported)):
-            if not await self._still_mine(reported):
-                self._macs.forget(node)
-                return
-            written = await self._nodes.write(reported, uids, fresh=True)
-            if written is None:
-                self._complain(node, reported)
-                return
-        else:
-            await self._nodes.write(reported, uids)
-        await self._pods.write(reported, bound)
-        removable = self._pods.to_remove(reported, bound)
-        if removable and await self._still_mine(reported, ends=True):
-            for pod in removable:
-                await self._pods.remove(pod, node)
-
-    async def _still_mine(self, reported: Reported, *, ends: bool = False) -> bool:
-        """Whether the claim and the Machine that this report was accepted for stand, read afresh."""
-        found = await self.identities.still(reported.mac)
-        if found is None:
-            return False
-        return ends or found.rights == "all"
-
-    def _complain(self, node: str, reported: Reported) -> None:
-        seen = self.nodes.reader.get(node)
-        if seen is not None and not owned_by(seen, reported):
-            log.warning("a Node of this Mac's name belongs to somebody else, and is not written", node=node)
-            self._events.record(
-                reference_to(seen),
-                "Warning",
-                "NodeNotOurs",
-                f"the Mac of machine {reported.mac.name} reports, and this Node is not its own: delete the Node, or the machine",
-            )
-
     def _on_pod(self, change: CacheChange[Pod]) -> None:
         for side in (change.old, change.new):
             if side is not None and side.spec.node_name:
                 self._changes.ring(side.spec.node_name)
         if change.kind == "deleted":
-            self._pods.forget(change.obj.metadata.uid)
-        elif change.obj.spec.node_name and self._macs.newest(change.obj.spec.node_name) is not None:
-            self._queue.add(change.obj.spec.node_name)
-
-    def _on_node(self, change: CacheChange[Node]) -> None:
-        node = change.obj.metadata.name
-        if self._macs.newest(node) is not None:
-            # Gone, or overruled by the control plane: what was reported last still stands while its Lease names it.
-            self._queue.add(node)
-
-
-class _Bound:
-    def __init__(self, pods: Informer[Pod]) -> None:
-        self._pods = pods
-
-    def of(self, node: str) -> Sequence[Pod]:
-        return self._pods.reader.by_index(BY_NODE, node)
-
-    def current(self) -> bool:
-        return self._pods.synced.is_set() and self._pods.last_event_age() < SILENT_AFTER
+            self.writing.forget_pod(change.obj.metadata.uid)
+        elif change.obj.spec.node_name:
+            self.writing.again(change.obj.spec.node_name)
 
 
 class _WorkNow:
@@ -377,21 +288,3 @@ class _WorkNow:
     async def of(self, uids: Sequence[str]) -> Mapping[str, Literal["running", "none"]]:
         jobs = self._jobs()
         return {} if jobs is None else await jobs.work.of(uids)
-
-
-def _twin(node: str) -> Refused:
-    return Refused(409, f"another Mac reports as {node}: this agent stands down; give one of the two another key")
-
-
-def _ceiling(machine: ScalewayAppleSiliconMachine | None) -> Ceiling:
-    if machine is None:
-        return Ceiling()
-    spec = machine.spec
-    memory = spec.host_memory_mb * 1024 * 1024 if spec.host_memory_mb else None
-    return Ceiling(cpus=spec.host_cpu or None, memory_bytes=memory, softnet=True)
-
-
-def _born(pods: Iterable[Pod]) -> dict[str, datetime]:
-    return {
-        pod.metadata.uid: pod.metadata.creation_timestamp for pod in pods if pod.metadata.creation_timestamp is not None
-    }

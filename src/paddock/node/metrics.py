@@ -38,7 +38,9 @@ class AgentMetrics:
         self.disk_free = Gauge("paddock_node_disk_free_bytes", "Free space for VMs.", registry=self.registry)
         self.adopted = Counter("paddock_node_vms_adopted", "VMs that a new agent found alive.", registry=self.registry)
         self.heartbeat = Gauge(
-            "paddock_node_heartbeat_timestamp_seconds", "When the Lease was last renewed.", registry=self.registry
+            "paddock_node_heartbeat_timestamp_seconds",
+            "When the Lease was last renewed, or a report last answered.",
+            registry=self.registry,
         )
         self.clock_skew = Gauge(
             "paddock_node_clock_skew_seconds",

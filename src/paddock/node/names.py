@@ -6,15 +6,7 @@ from typing import Final
 
 from paddock.base.names import GOLDEN_LABEL
 
-__all__ = [
-    "VM_PREFIX",
-    "golden_hash",
-    "golden_label",
-    "golden_name",
-    "is_golden",
-    "uid_of",
-    "vm_name",
-]
+__all__ = ["VM_PREFIX", "golden_hash", "golden_label", "golden_name", "is_golden", "uid_of", "vm_name"]
 
 VM_PREFIX: Final = "pdk-"
 _GOLDEN_PREFIX: Final = "tuist-golden-"

@@ -75,7 +75,9 @@ def _living(report: PodReport, pod: Pod, began: datetime, host_ip: str) -> Json:
         return _status(report, pod, "Running", running, began, None if ready and report.asks else why, host_ip)
     waits = report.waits or _BOOTING
     waiting: Json = {"waiting": {"reason": waits.reason, "message": waits.message}}
-    return _status(report, pod, "Pending", waiting, began, waits, host_ip)
+    # A VM that died at once may wait for its seat a second time: as for any container that waits again, the phase stays.
+    phase = "Running" if pod.status.phase == "Running" else "Pending"
+    return _status(report, pod, phase, waiting, began, waits, host_ip)
 
 
 def _not_ready(report: PodReport) -> Reason:

@@ -4,7 +4,7 @@ A report with news is sent at once. One without is held by the other side, and g
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
@@ -29,6 +29,8 @@ _BACKOFF: Final = Backoff(base=1.0, cap=30.0)
 _NOT_KNOWN: Final = 30.0
 _APART: Final = 0.1
 """Between two reports, so that news that come together travel together."""
+_BURST, _BURST_SECONDS = 4, 2.0
+"""So many reports at most in so many seconds: more than two a second are refused in the long run."""
 _MARKS_EVERY: Final = 5.0
 _WORD: Final = 16
 
@@ -58,6 +60,7 @@ class Reporter:
         self._sent: object = None
         self._marks: dict[str, str] = {}
         self._sent_at = float("-inf")
+        self._recent: deque[float] = deque(maxlen=_BURST)
         self._absences = Absences(context.settings.absent_for)
         self._changed = asyncio.Event()
         context.changed = self._changed.set
@@ -69,7 +72,7 @@ class Reporter:
             try:
                 await self.once()
                 failures = 0
-                wait = max(0.0, self._sent_at + _APART - self._context.clock.monotonic())
+                wait = self._until_next()
             except NodeTakenError:
                 raise
             except NotKnownError as error:
@@ -80,6 +83,12 @@ class Reporter:
                 wait = min(self._context.settings.lease_every, _BACKOFF.delay(failures, self._context.rng))
                 log.warning("a report was not answered", why=str(error), again_in=round(wait, 1))
             await self._context.clock.sleep(wait)
+
+    def _until_next(self) -> float:
+        earliest = self._sent_at + _APART
+        if len(self._recent) == _BURST:
+            earliest = max(earliest, self._recent[0] + _BURST_SECONDS)
+        return max(0.0, earliest - self._context.clock.monotonic())
 
     async def once(self, hold: float | None = None) -> None:
         """One report, and its answer."""
@@ -102,6 +111,7 @@ class Reporter:
         self._sequence += 1
         self._named = Counter({uid: self._named[uid] + (uid in named) for uid in pods})
         self._sent, self._sent_at = news_of(pods.items()), context.clock.monotonic()
+        self._recent.append(self._sent_at)
         self._marks = {uid: each.mark for uid, each in pods.items()}
         try:
             answer = await self._answer(report, hold)

@@ -93,6 +93,7 @@ class FakeMac:
 
     def __init__(self, rig: "Rig", name: str, key: str, *, folder: str = "folder-1") -> None:
         self.rig, self.name, self.key, self.folder = rig, name, key, folder
+        self.seen = ""
         self.life, self.word, self.sequence = 1, f"word-of-{folder}", 0
         self.facts = MacFacts(
             machine_id=f"id-of-{name}",
@@ -122,6 +123,7 @@ class FakeMac:
             word=self.word,
             sequence=self.sequence,
             agent="0.2.0",
+            seen=self.seen,
             mac=msgspec.structs.replace(self.facts, clock=self.rig.clock.now()),
             conditions=self.conditions,
             pods={uid: msgspec.Raw(msgspec.json.encode(pod)) for uid, pod in (pods or {}).items()},
@@ -135,7 +137,9 @@ class FakeMac:
     async def report(self, pods: Mapping[str, PodReport] | None = None, *, hold: float = 0.0, via: int = 0) -> Answer:
         answer = await self.send(self.body(pods), hold=hold, via=via)
         assert answer.status_code == 200, answer.text
-        return msgspec.json.decode(answer.content, type=Answer)
+        decoded = msgspec.json.decode(answer.content, type=Answer)
+        self.seen = decoded.version
+        return decoded
 
     async def job(self, uid: str, *, softnet: bool = True, hold: float = 0.0) -> httpx2.Response:
         return await self.rig.http[0].post(

@@ -127,6 +127,18 @@ async def test_a_held_report_is_answered_as_soon_as_a_pod_is_bound(rig: Rig):
     assert [each.uid for each in answer.pods] == [pod.metadata.uid]
 
 
+async def test_while_the_watch_does_not_follow_reports_are_held_and_answered_as_soon_as_it_does(rig: Rig):
+    mac, gateway = await rig.machine("mac-1"), rig.gateways[0]
+    gateway.pods.synced.clear()
+    assert not (await mac.report()).complete
+    held = asyncio.create_task(mac.report(hold=20))
+    await until(lambda: gateway._changes._waiting)
+    assert not held.done()
+    gateway.pods.synced.set()
+    gateway._changes.ring_all()
+    assert (await held).complete
+
+
 async def test_a_report_that_arrives_late_changes_nothing(rig: Rig):
     mac = await rig.machine("mac-1")
     pod = await rig.pod("runner-1", "mac-1")
@@ -148,7 +160,7 @@ async def test_another_agent_with_the_same_key_is_refused_and_counts_for_nothing
     copied.sequence, copied.facts = 10, replace(copied.facts, machine_id="another-mac")
     refused = await copied.send(copied.body())
     assert refused.status_code == 409
-    assert "another Mac reports as mac-1" in refused.json()["error"]
+    assert "another Mac reports as Node mac-1" in refused.json()["reason"]
 
 
 async def test_the_first_report_of_another_mac_than_the_one_that_was_given_the_key_counts_for_nothing(rig: Rig):
@@ -172,7 +184,7 @@ async def test_a_node_of_somebody_else_is_never_written(rig: Rig):
     mac = await rig.machine("mac-1")
     before = await rig.node("mac-1")
     await mac.report()
-    await until(lambda: rig.gateways[0]._queue.failures("mac-1") == 0 and not len(rig.gateways[0]._queue))
+    await until(lambda: rig.gateways[0].writing.idle("mac-1"))
     after = await rig.node("mac-1")
     assert before is not None
     assert after is not None
@@ -188,7 +200,9 @@ async def test_a_job_without_a_pod_here_keeps_the_mac_from_being_taken_for_idle(
     assert found["OtherClusterVMs"] == "OneJob"
     assert answer.absent == {"uid-9": "unknown"}, "the ledger did not say that nothing runs there"
     rig.dispatch.working = {}
-    assert (await mac.report({"uid-9": job})).absent == {"uid-9": "gone"}
+    assert (await mac.report({"uid-9": job})).absent == {"uid-9": "unknown"}, "this ledger cannot know of that job"
+    over = replace(job, state=PodState.ENDED)
+    assert (await mac.report({"uid-9": over})).absent == {"uid-9": "gone"}, "nothing of it runs"
     rig.dispatch.working = {"uid-9": "running"}
     assert (await mac.report({"uid-9": job})).absent == {"uid-9": "unknown"}
 

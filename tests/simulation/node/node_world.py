@@ -7,24 +7,29 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 from urllib.parse import parse_qsl
 
 import httpx2
+import pytest
+from simulation.node.gateway_side import GatewaySide
 
 from paddock.base.rng import seeded
 from paddock.base.secrets import Secret
 from paddock.embedded.api.tokens import generate_key
 from paddock.embedded.control_plane import ControlPlane
+from paddock.hosts.api import KINDS
 from paddock.kube.builtin import Lease, Node, Pod, ServiceAccount
 from paddock.kube.client import Client
 from paddock.kube.config import Config
+from paddock.kube.crd import crd_of
 from paddock.kube.credentials import FixedIdentity, Identity
 from paddock.kube.errors import NotFoundError
 from paddock.kube.objects import ObjectMeta
 from paddock.node.agent import Agent
 from paddock.node.agent import World as AgentWorld
 from paddock.node.kube_link import KubernetesLink
+from paddock.node.link import MacLink
 from paddock.node.metrics import AgentMetrics
 from paddock.node.names import golden_name, vm_name
 from paddock.node.settings import AgentSettings
@@ -36,6 +41,10 @@ ADMIN = Secret("node-world-admin")
 IMAGE = "images.test/macos:1"
 NODE = "mac-1"
 DATA = Path("/node")
+over_kubernetes = pytest.mark.parametrize("link", ["kubernetes"], indirect=True)
+"""What only that link has: identities of Kubernetes, tokens of Pods, the Date of an API server."""
+over_gateway = pytest.mark.parametrize("link", ["gateway"], indirect=True)
+"""What only that link has: claims and keys, the ledger's word, processes of the gateway."""
 
 
 @dataclass
@@ -106,13 +115,23 @@ async def _answer(send: Any, code: int, body: Any = None) -> None:
 class NodeWorld:
     """`agent` is a process that comes back two seconds after it dies, as launchd would bring it back."""
 
-    def __init__(self, world: World, *, held: bool = True, start: bool = True, **settings: Any) -> None:
+    LINK: ClassVar[Literal["kubernetes", "gateway"]] = "kubernetes"
+    """Which way the agent has to its cluster; the fixture `link` takes both."""
+
+    def __init__(
+        self, world: World, *, held: bool = True, start: bool = True, replicas: int = 1, **settings: Any
+    ) -> None:
         self.world = world
         self.clock = world.clock
         self.store = GlassStore()
         self.dispatch = Dispatch()
         self.plane = ControlPlane(
-            self.store, self.clock, world.rng("api"), admin_token=ADMIN, signing_key=generate_key()
+            self.store,
+            self.clock,
+            world.rng("api"),
+            admin_token=ADMIN,
+            signing_key=generate_key(),
+            definitions=[crd_of(kind) for kind in KINDS],
         )
         self.ready = asyncio.Event()
         self.server = "api"
@@ -150,7 +169,11 @@ class NodeWorld:
         }
         self.settings = AgentSettings(**(given | settings))
         self.running: Agent | None = None
-        self.link: KubernetesLink | None = None
+        self.link: MacLink | None = None
+        self.gateway: GatewaySide | None = None
+        if self.LINK == "gateway":
+            names = ["gateway", *(f"gateway {number}" for number in range(2, replicas + 1))]
+            self.gateway = GatewaySide(self, NODE, names=names)
         self.agents: Any = None
         if start:
             self.agents = world.process("agent", self._agent, restart_after=2.0)
@@ -172,25 +195,47 @@ class NodeWorld:
         """The Mac is given to another cluster, as `clusterctl move` and an update do it; the old one goes on without it."""
         self.store = GlassStore()
         rng = self.world.rng("api of the new cluster")
-        self.plane = ControlPlane(self.store, self.clock, rng, admin_token=ADMIN, signing_key=generate_key())
+        definitions = [crd_of(kind) for kind in KINDS]
+        self.plane = ControlPlane(
+            self.store, self.clock, rng, admin_token=ADMIN, signing_key=generate_key(), definitions=definitions
+        )
         self.ready = asyncio.Event()
         self.server = "new api"
         self.world.process("new api", self._serve)
         await self.ready.wait()
         self.api = self.client(faults=False)
+        if self.gateway is not None:
+            self.gateway = GatewaySide(self, NODE, names=["new gateway"])
+            await self.gateway.introduced.wait()
         self.world.processes["agent"].crash()
 
     async def _forever(self) -> None:
         await asyncio.Event().wait()
 
+    @property
+    def writer(self) -> str:
+        """The process that writes the Mac's Node and Pods."""
+        return "agent" if self.gateway is None else "gateway"
+
     def client(self, *, faults: bool = True, token: Secret = ADMIN) -> Client:
-        transport = self.world.transport(
-            self.plane.app, host=self.world.processes[self.server], latency=(0.001, 0.01), faults=faults, purpose="kube"
-        )
-        return Client(Config("https://api", credentials=FixedIdentity(Identity(token=token))), transport, timeout=5.0)
+        return self.clients()(faults=faults, token=token)
+
+    def clients(self) -> Callable[..., Client]:
+        """Makes clients of the API server that there is now, also after a move."""
+        app, host = self.plane.app, self.world.processes[self.server]
+
+        def client(*, faults: bool = True, token: Secret = ADMIN) -> Client:
+            transport = self.world.transport(app, host=host, latency=(0.001, 0.01), faults=faults, purpose="kube")
+            return Client(
+                Config("https://api", credentials=FixedIdentity(Identity(token=token))), transport, timeout=5.0
+            )
+
+        return client
 
     async def _agent(self) -> None:
         await self.ready.wait()
+        if self.gateway is not None:
+            await self.gateway.introduced.wait()
         starts = self.world.processes["agent"].starts
         await self.agent(f"{self.world.seed} {starts}").run()
 
@@ -201,8 +246,10 @@ class NodeWorld:
         self.running = Agent(world, self.settings, metrics=metrics)
         return self.running
 
-    def make_link(self, rng: random.Random, metrics: AgentMetrics) -> KubernetesLink:
+    def make_link(self, rng: random.Random, metrics: AgentMetrics) -> MacLink:
         """The one place that knows how agents reach the outside."""
+        if self.gateway is not None:
+            return self.gateway.link(rng, metrics)
 
         def dispatch() -> httpx2.AsyncClient:
             host = self.world.processes["dispatch"]
@@ -232,6 +279,7 @@ class NodeWorld:
         source = {"audience": "dispatch", "expirationSeconds": 3600, "path": "token"}
         spec: dict[str, Any] = {
             "nodeName": NODE,
+            "nodeSelector": {"tuist.dev/fleet": "f"},
             "restartPolicy": "Never",
             "serviceAccountName": name,
             "terminationGracePeriodSeconds": 10,

@@ -2,7 +2,7 @@
 
 import pytest
 from simulation.branches import FROM_HERE, branches_of
-from simulation.node.node_world import NodeWorld
+from simulation.node.node_world import NodeWorld, over_gateway, over_kubernetes
 from simulation.node.test_interrupted import an_effect
 
 from paddock.kube.builtin import Namespace
@@ -79,6 +79,32 @@ def test_an_idle_vm_of_the_old_cluster_is_ended_because_nothing_can_give_it_a_jo
     simulate(scenario, seed=1)
 
 
+@over_gateway  # who asks dispatch's ledger
+def test_the_vm_of_a_pod_that_is_deleted_by_force_ends_once_the_ledger_knows_of_no_job_there() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        assert mac.gateway is not None
+        mac.duration = 7200.0
+        uid = await mac.pod("p1")
+        await mac.is_ready("p1")
+        mac.dispatch.jobs.append("job-1")
+        await mac.eventually("the job runs", lambda: mac.ran == ["job-1"])
+        await mac.delete("p1", grace=0)
+        await world.clock.sleep(600.0)
+        assert mac.tart.running(), "the ledger knows that its job runs"
+        world.processes["dispatch"].crash()
+        mac.gateway.over.add(uid)
+        await world.clock.sleep(600.0)
+        assert mac.tart.running(), "nobody can ask the ledger"
+        assert "default/p1" in (await _condition(mac))[1]
+        world.processes["dispatch"].start()
+        await mac.eventually("its VM ends", lambda: not mac.tart.running())
+        await mac.eventually("nothing is left", lambda: not mac.entries() and mac.vm(uid) not in mac.tart.vms)
+
+    simulate(scenario, seed=1)
+
+
+@over_kubernetes  # which asks nobody about jobs
 def test_a_pod_that_is_deleted_by_force_in_its_own_cluster_still_ends_its_vm() -> None:
     async def scenario(world: World) -> None:
         mac = NodeWorld(world)
@@ -99,6 +125,7 @@ def test_a_pod_that_is_deleted_by_force_in_its_own_cluster_still_ends_its_vm() -
     simulate(scenario, seed=1)
 
 
+@over_kubernetes  # a gateway that does not know its cluster answers nobody
 def test_without_knowing_the_cluster_a_job_is_not_ended_for_a_pod_that_is_missing() -> None:
     async def scenario(world: World) -> None:
         mac = NodeWorld(world)

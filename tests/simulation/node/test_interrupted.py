@@ -2,7 +2,7 @@
 
 import pytest
 from simulation.branches import interrupted_calls
-from simulation.node.node_world import NODE, NodeWorld
+from simulation.node.node_world import NODE, NodeWorld, over_gateway
 
 from paddock.simulator.faults import EffectCall
 from paddock.simulator.interruptions import Interruption
@@ -15,12 +15,17 @@ def an_effect(call: EffectCall) -> bool:
         return False
     if call.method == "GET":
         return False
-    return "leases" not in call.name and "/pods/log" not in call.name
+    return "leases" not in call.name and not call.name.endswith("/log")
 
 
-async def job_runs_once(world: World) -> None:
+def a_write_of_the_gateway(call: EffectCall) -> bool:
+    """Its Leases, too: by them every replica knows which report counts."""
+    return call.process == "gateway" and call.method != "GET"
+
+
+async def job_runs_once(world: World, *, replicas: int = 1) -> None:
     """From a Pod to the end of its job, to its deletion, and to nothing."""
-    mac = NodeWorld(world)
+    mac = NodeWorld(world, replicas=replicas)
     mac.duration = 6.0
     mac.dispatch.jobs.append("job-1")
     uid = await mac.pod("p1")
@@ -88,10 +93,38 @@ def test_one_vm_and_one_end_whatever_happens_at_any_effect_of_a_job(kind: Interr
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_vm_ends_before_its_pod_whatever_happens_at_any_effect_of_a_deletion(kind: Interruption) -> None:
+def test_the_vm_ends_before_its_pod_whatever_happens_at_any_effect_of_a_deletion(kind: Interruption, link: str) -> None:
     calls = interrupted_calls(deletion_ends_the_vm, kinds=[kind], only=an_effect)
     assert "disk write stop" in {call.name for call in calls}
-    assert "DELETE" in {call.method for call in calls}
+    assert ("DELETE" in {call.method for call in calls}) == (link == "kubernetes"), "a gateway removes the Pod"
+
+
+@over_gateway
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_vm_and_one_end_whatever_happens_at_any_write_of_the_gateway_for_a_job(kind: Interruption) -> None:
+    calls = interrupted_calls(job_runs_once, kinds=[kind], only=a_write_of_the_gateway)
+    names = {call.name for call in calls}
+    assert {"POST /api/v1/nodes", "PATCH /api/v1/namespaces/default/pods/p1/status"} <= names
+    assert any("leases" in name for name in names)
+
+
+@over_gateway
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_vm_ends_before_its_pod_whatever_happens_at_any_write_of_the_gateway_for_a_deletion(
+    kind: Interruption,
+) -> None:
+    calls = interrupted_calls(deletion_ends_the_vm, kinds=[kind], only=a_write_of_the_gateway)
+    assert "DELETE /api/v1/namespaces/default/pods/p1" in {call.name for call in calls}
+
+
+@over_gateway
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_vm_and_one_end_whatever_happens_at_any_write_of_one_of_two_replicas(kind: Interruption) -> None:
+    async def with_two(world: World) -> None:
+        await job_runs_once(world, replicas=2)
+
+    calls = interrupted_calls(with_two, kinds=[kind], only=a_write_of_the_gateway)
+    assert any("leases" in call.name for call in calls)
 
 
 def test_a_pull_that_is_interrupted_is_made_again() -> None:

@@ -1,4 +1,4 @@
-"""The link over Kubernetes: it answers when something changes, writes what is reported and no more, and holds to what was said."""
+"""A Mac's link: whoever is at its end answers when something changes, writes what is reported, and holds to what was said."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -8,7 +8,7 @@ from simulation.node.node_world import IMAGE, NODE, NodeWorld
 
 from paddock.base.rng import seeded
 from paddock.clients.gateway.messages import Answer, MacFacts, Report
-from paddock.node.kube_link import KubernetesLink
+from paddock.node.link import MacLink
 from paddock.node.metrics import AgentMetrics
 from paddock.simulator.faults import Fail
 from paddock.simulator.process import World, simulate
@@ -31,15 +31,17 @@ def _report(sequence: int) -> Report:
     return Report(folder="f", life=1, word="w", sequence=sequence, agent="0.2.0", mac=mac)
 
 
-async def _linked(world: World, mac: NodeWorld) -> KubernetesLink:
+async def _linked(world: World, mac: NodeWorld) -> MacLink:
     """A link without an agent, which lives as long as the world."""
     await mac.ready.wait()
+    if mac.gateway is not None:
+        await mac.gateway.introduced.wait()
     link = mac.make_link(seeded("link"), AgentMetrics())
     world.process("link", link.run)
     return link
 
 
-async def _settled(mac: NodeWorld, link: KubernetesLink) -> Answer:
+async def _settled(mac: NodeWorld, link: MacLink) -> Answer:
     """The first complete answer, with nothing left to say."""
     sequence = 0
     while not (answer := await link.report(_report(sequence), 1.0)).complete:
@@ -105,7 +107,7 @@ def test_a_mac_at_rest_writes_its_lease_and_little_else(vms: int) -> None:
         writes: list[str] = []
         world.faults.inject(
             Fail(),
-            process="agent",
+            process=mac.writer,
             where=lambda call: bool(
                 call.method in ("POST", "PUT", "PATCH", "DELETE")
                 and call.path.startswith(("/api/v1", "/apis"))
@@ -127,7 +129,7 @@ def test_what_was_refused_once_stays_refused_though_there_is_room_by_now() -> No
         for name in ("p1", "p2"):
             await mac.pod(name, **SMALL)
             await mac.is_ready(name)
-        world.faults.inject(Fail(), process="agent", where=lambda call: call.path.endswith("/pods/p3/status"))
+        world.faults.inject(Fail(), process=mac.writer, where=lambda call: call.path.endswith("/pods/p3/status"))
         uid = await mac.pod("p3", **SMALL)
         await world.clock.sleep(5.0)
         await mac.delete("p1")
@@ -148,7 +150,7 @@ def test_an_end_is_written_once_its_pod_can_be_written_and_only_then_its_clone_g
         mac = NodeWorld(world)
         uid = await mac.pod("p1")
         await mac.is_ready("p1")
-        world.faults.inject(Fail(), process="agent", where=lambda call: call.path.endswith("/pods/p1/status"))
+        world.faults.inject(Fail(), process=mac.writer, where=lambda call: call.path.endswith("/pods/p1/status"))
         mac.dispatch.jobs.append("job-1")
         await mac.eventually("the job has run", lambda: mac.finished == ["job-1"])
         await world.clock.sleep(60.0)

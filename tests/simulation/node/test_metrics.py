@@ -28,7 +28,8 @@ def test_every_number_of_the_agent_follows_what_happens() -> None:
         assert mac.clock.now().timestamp() - numbers["paddock_node_heartbeat_timestamp_seconds"] < 15
         assert any(name.startswith("paddock_node_phase_seconds_count{") and value for name, value in numbers.items())
         await mac.clock.sleep(120.0)
-        assert 60 < _numbers(mac)["paddock_node_token_age_seconds"] < 700
+        if mac.gateway is None:  # behind a gateway no Pod has a token on its Mac
+            assert 60 < _numbers(mac)["paddock_node_token_age_seconds"] < 700
         await mac.eventually(
             "the free space is told", lambda: _numbers(mac)["paddock_node_disk_free_bytes"] == mac.host.disk_free
         )

@@ -4,9 +4,11 @@ from datetime import datetime, timedelta
 
 import pytest
 import structlog
+from doubles.clocks import ShiftedClock
 from prometheus_client import generate_latest
-from simulation.node.node_world import DATA, NodeWorld
+from simulation.node.node_world import DATA, NodeWorld, over_gateway, over_kubernetes
 
+from paddock.node.kube_link import KubernetesLink
 from paddock.simulator.process import World, simulate
 
 
@@ -16,6 +18,7 @@ async def _says(mac: NodeWorld, kind: str) -> tuple[str, str]:
     return (found[0].status, found[0].message) if found else ("", "")
 
 
+@over_kubernetes  # the Date of an API server's answer
 def test_a_clock_that_is_wrong_is_measured_by_the_servers_date_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = structlog.testing.CapturingLogger()  # a simulated run is silent
     monkeypatch.setattr("paddock.node.agent.log", lines)
@@ -29,7 +32,7 @@ def test_a_clock_that_is_wrong_is_measured_by_the_servers_date_and_said(monkeypa
 
         await world.clock.sleep(15.0)
         assert mac.running is not None
-        assert mac.link is not None
+        assert isinstance(mac.link, KubernetesLink)
         agent_client = mac.link.client
         assert await _says(mac, "ClockSkewed") == ("False", "the Mac's clock agrees with the API server's")
         renew = agent_client.update
@@ -62,6 +65,39 @@ def test_a_clock_that_is_wrong_is_measured_by_the_servers_date_and_said(monkeypa
             return not await skewed()
 
         await mac.eventually("it is taken back", right)
+
+    simulate(scenario, seed=1)
+
+
+@over_gateway  # whose clock measures the Mac's
+@pytest.mark.parametrize("ahead", [90, -90])
+def test_a_clock_that_is_off_is_said_by_the_gateway_and_taken_back_when_it_is_right(ahead: int) -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        assert mac.gateway is not None
+        clock = mac.gateway.clock = ShiftedClock(world.clock)
+        await mac.pod("p1")
+        await mac.is_ready("p1")
+        assert await _says(mac, "ClockSkewed") == ("False", "the Mac's clock agrees with the gateway's")
+
+        async def skewed() -> bool:
+            return (await _says(mac, "ClockSkewed"))[0] == "True"
+
+        async def right() -> bool:
+            return not await skewed()
+
+        clock.ahead = timedelta(seconds=ahead)
+        await mac.eventually("the Node says so", skewed)
+        assert "sntp" in (await _says(mac, "ClockSkewed"))[1]
+        clock.ahead = timedelta(seconds=25)
+        await world.clock.sleep(60.0)
+        assert await skewed(), "between the two thresholds nothing flaps"
+        clock.ahead = timedelta(seconds=1)
+        await mac.eventually("it is taken back", right)
+        clock.ahead = timedelta(seconds=25)
+        await world.clock.sleep(60.0)
+        assert await right(), "between the two thresholds nothing flaps"
+        assert not mac.tart.ledger.stopped
 
     simulate(scenario, seed=1)
 

@@ -65,7 +65,7 @@ def test_ends_of_an_hour_without_an_api_server_carry_their_true_times_and_codes(
         mac.dispatch.jobs.append("job-1")
         await mac.eventually("the job runs", lambda: mac.ran == ["job-1"])
         began = mac.clock.now()
-        world.faults.inject(Fail(), process="agent", where=lambda call: call.path.startswith(("/api/v1", "/apis")))
+        world.faults.inject(Fail(), process=mac.writer, where=lambda call: call.path.startswith(("/api/v1", "/apis")))
         await world.clock.sleep(60 * MINUTE)
         mac.safe()
         assert not mac.tart.ledger.stopped, "a VM was ended because the API server was away"
@@ -90,6 +90,43 @@ def test_ends_of_an_hour_without_an_api_server_carry_their_true_times_and_codes(
         assert (state.exit_code, state.reason) == (3, "Error")
         assert state.finished_at is not None
         assert state.finished_at - began < timedelta(minutes=2), "the end is told as of when the agent noticed"
+
+    simulate(scenario, seed=3)
+
+
+def test_an_outage_of_everything_ends_no_vm_and_lets_no_warm_pod_go() -> None:
+    async def scenario(world: World) -> None:
+        mac = NodeWorld(world)
+        mac.duration = 600.0
+        uids = {name: await mac.pod(name) for name in ("p1", "p2")}
+        for name in uids:
+            await mac.is_ready(name)
+        mac.dispatch.jobs.append("job-1")
+        await mac.eventually("the job runs", lambda: mac.ran == ["job-1"])
+        warm = next(name for name, uid in uids.items() if uid not in mac.dispatch.answered)
+        away = [name for name in ("api", "dispatch", "gateway") if name in world.processes]
+        # The store of the API server outlives it.
+        world.faults.inject(Fail(), where=lambda call: call.method != "" and not call.name.startswith(("tart", "disk")))
+        for _ in range(30):
+            for name in away:
+                if name != "api":
+                    world.processes[name].crash()
+            await world.clock.sleep(MINUTE)
+            mac.safe()
+        world.faults.clear()
+        for name in away:
+            if not world.processes[name].running:
+                world.processes[name].start()
+        assert mac.finished == ["job-1"], "its job ran on"
+        assert mac.tart.running() == [mac.vm(uids[warm])]
+        assert not mac.tart.ledger.stopped
+        done = next(name for name in uids if name != warm)
+        assert ended(await mac.phase_is(done, "Succeeded")).exit_code == 0
+        await mac.is_ready(warm)
+        mac.dispatch.jobs.append("job-2")
+        await mac.phase_is(warm, "Succeeded", within=900.0)
+        assert mac.ran == ["job-1", "job-2"]
+        assert sorted(mac.tart.ledger.runs) == sorted(mac.vm(uid) for uid in uids.values()), "one VM for each"
 
     simulate(scenario, seed=3)
 
@@ -124,13 +161,17 @@ def test_an_agent_whose_identity_was_removed_creates_no_node() -> None:
         mac = NodeWorld(world)
         await mac.pod("p1")
         await mac.is_ready("p1")
-        world.faults.inject(
-            Fail(status=401), process="agent", where=lambda call: call.path.startswith(("/api/v1", "/apis"))
-        )
+        if mac.gateway is not None:
+            await mac.gateway.let_go()
+        else:
+            world.faults.inject(
+                Fail(status=401), process="agent", where=lambda call: call.path.startswith(("/api/v1", "/apis"))
+            )
         await mac.api.delete(Node, NODE)
         await world.clock.sleep(10 * MINUTE)
         assert await mac.node() is None
         assert len(mac.tart.running()) == 1
+        assert not mac.tart.ledger.stopped
 
     simulate(scenario, seed=3)
 
@@ -172,6 +213,8 @@ def test_a_mac_that_replaces_a_dead_one_takes_its_name_over() -> None:
         await world.clock.sleep(15.0)
         await world.processes["agent"].stop()
         mac.host.machine_id = "another-mac"
+        if mac.gateway is not None:
+            await mac.gateway.replace_mac()
         world.processes["agent"].start()
 
         async def taken_over() -> bool:
@@ -476,7 +519,7 @@ def test_a_pod_that_cannot_be_asked_about_keeps_no_other_from_being_cleaned_up()
         # One of a namespace that this identity may read no more, for example; it is the first in the journal.
         assert mac.running is not None
         silent, other = [entry.name for entry in mac.running.context.journal.entries()]
-        world.faults.inject(Fail(), process="agent", where=lambda call: call.path.endswith(f"/pods/{silent}"))
+        world.faults.inject(Fail(), process=mac.writer, where=lambda call: call.path.endswith(f"/pods/{silent}"))
         for name in uids:
             await mac.delete(name, grace=0)
         await mac.eventually(f"{other} is cleaned up", lambda: uids[other] not in mac.entries(), within=120.0)

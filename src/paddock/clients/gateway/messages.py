@@ -183,6 +183,8 @@ class Report(Struct, frozen=True, omit_defaults=True, kw_only=True):
     agent: str
     mac: MacFacts
     proven: bool = False
+    seen: str = ""
+    """The `version` of the answer before: as long as that is what there is, the report is held."""
     conditions: dict[str, Stated] = {}
     events: tuple[Event, ...] = ()
     vitals: Vitals | None = None
@@ -240,6 +242,8 @@ class Answer(Struct, frozen=True, omit_defaults=True, kw_only=True):
     cluster: str
     authorities: tuple[str, ...] = ()
     complete: bool = True
+    version: str = ""
+    """Names `pods`: it is another one wherever they differ."""
     pods: tuple[WantedPod, ...] = ()
     absent: dict[str, Absent] = {}
 

@@ -6,8 +6,6 @@ import pytest
 from unit.runners.pools.built import IMAGE, SETTINGS, pool
 
 from paddock.base.rng import seeded
-from paddock.node import pods as node_pods
-from paddock.runners import api as runners_api
 from paddock.runners.api import AUDIENCE
 from paddock.runners.pools.pod_names import POOL_UID, REVISION, golden_label, runner_name
 from paddock.runners.pools.pod_template import pod_of, service_account_of, shape_problem
@@ -164,10 +162,6 @@ def test_requests_are_limits_and_a_mac_pod_asks_for_one_vm_seat(os, seat) -> Non
     (runner,) = pod_of(pool(os=os, pod_cpu_milli=1500, pod_memory_mb=2048), "p", SETTINGS)["spec"]["containers"]
     wanted = {"cpu": "1500m", "memory": "2048Mi", **seat}
     assert runner["resources"]["requests"] == runner["resources"]["limits"] == wanted
-
-
-def test_agent_and_operator_mean_the_same_resource() -> None:
-    assert runners_api.VM_RESOURCE == node_pods.VM_RESOURCE
 
 
 def test_the_environment_says_where_and_who() -> None:
