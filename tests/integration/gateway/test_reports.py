@@ -169,7 +169,7 @@ async def test_the_first_report_of_another_mac_than_the_one_that_was_given_the_k
     copied.facts = replace(copied.facts, machine_id="another-mac")
     refused = await copied.send(copied.body())
     assert refused.status_code == 409
-    assert "another Mac reports as mac-1" in refused.json()["error"]
+    assert "another Mac reports as Node mac-1" in refused.json()["reason"]
     assert await rig.node("mac-1") is None
     await mac.report()
     await until(lambda: rig.node("mac-1"))
