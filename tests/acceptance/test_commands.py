@@ -57,7 +57,7 @@ def test_status_fits_one_screen_and_its_exit_code_says_whether_all_is_well(folde
     healthy = not outcome.stdout.startswith("Not healthy: ")
     assert outcome.returncode == (0 if healthy else 3), outcome.stdout + outcome.stderr
     assert "hosts ready              4 of 4" in outcome.stdout
-    assert "live jobs killed         0" in outcome.stdout
+    assert "jobs killed in 24 h      0" in outcome.stdout
     assert len(outcome.stdout.splitlines()) < 50
 
 

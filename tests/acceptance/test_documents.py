@@ -154,7 +154,7 @@ def test_the_quickstart_says_what_one_sees(instance: Instance, terminal: Termina
 def test_the_readme_says_what_one_sees(instance: Instance, terminal: Terminal) -> None:
     healed(instance)
     said = type_all(README, instance, terminal)
-    assert "live jobs killed         0" in said["paddock status"]
+    assert "jobs killed in 24 h      0" in said["paddock status"]
     assert re.match(r"job \d+: ", said["paddock why job NUMBER"])
     assert said["paddock why machine NAME"].startswith("machine mac-fleet-")
 

@@ -3,7 +3,7 @@
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from paddock.base.clock import rfc3339
+from paddock.base.explanation import utc
 from paddock.clients.gateway.messages import PodReport, Stated
 from paddock.gateway.bounds import Accepted
 from paddock.gateway.pod_bounds import may_have_job
@@ -34,4 +34,4 @@ def other_cluster_vms(accepted: Accepted, bound: AbstractSet[str]) -> Stated:
 def _words(uid: str, pod: PodReport) -> str:
     name = f"{pod.namespace}/{pod.name}" if pod.namespace and pod.name else uid
     since = pod.handed_at or pod.accepted_at
-    return f"{name} (VM {pod.vm or 'unknown'}, since {rfc3339(since) if since else 'an unknown time'})"
+    return f"{name} (VM {pod.vm or 'unknown'}, since {utc(since) if since else 'an unknown time'})"

@@ -15,11 +15,11 @@ work='' watcher=''
 finish() {
   code=$?
   [ ! -s "$work/code" ] || read -r code <"$work/code"
-  trap '' HUP INT TERM # nothing interrupts the way to the halt
-  trap - EXIT
+  [ ! -e "$work/finishing" ] || exit "$code" # a watcher that ends while it is forked has our traps still
+  { true >"$work/finishing"; } 2>/dev/null
+  trap '' HUP INT TERM; trap - EXIT # nothing interrupts the way to the halt
   [ -z "$watcher" ] || kill "$watcher"
-  mark finishing
-  copy_log
+  mark finishing; copy_log
   put rc "$code" # before `done`: who sees `done` finds the code
   put state 'done'
   # A halt that fails leaves a VM that says `done`: the host stops it.

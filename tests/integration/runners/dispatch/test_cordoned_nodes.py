@@ -68,7 +68,10 @@ async def test_a_mac_on_which_jobs_fail_gets_none_until_its_mark_is_taken_off(ri
     await rig.bench.queue(job(1))
     refused = await dispatcher.ask(pod, wait=0.2)
     assert refused.json()["error"] == "jobs_fail"
-    assert refused.json()["reason"] == "jobs fail at once on Node mac-1: its Pods get none until 12:00 UTC at most"
+    assert (
+        refused.json()["reason"]
+        == "jobs fail at once on Node mac-1: its Pods get none until 2026-06-01 12:00 UTC at most"
+    )
     assert await rig.bench.status(1) == "queued"
     await rig.cluster.node("mac-1", mark=JobsFail("an earlier boot", NOON, NOON, "they failed"))
 
